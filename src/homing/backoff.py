@@ -1,0 +1,69 @@
+"""How long to wait before the next attempt: pure functions of the attempt number and one random number.
+
+The first run is attempt 1. The wait before retry `n` (n = 1 after the first failure) has a ceiling of
+`delay × 2^(n-1)`, capped where a cap is given; jitter moves the wait only into the upper part below that ceiling, so
+that jobs which failed together do not return together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """A rule for the wait before a retry.
+
+    `delay_seconds`: the first ceiling. `jitter`: the part of the ceiling, from 0 to 1, that is drawn at random (0.5 = the
+    wait lies between half of the ceiling and the ceiling). `cap_seconds`: no ceiling is higher; `None` = no cap.
+    """
+
+    kind: Literal["fixed", "exponential"]
+    delay_seconds: float
+    jitter: float = 0.0
+    cap_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.delay_seconds >= 0:
+            raise ValueError(f"a backoff delay must be ≥ 0 seconds, not {self.delay_seconds!r}")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is a part of the delay, from 0 to 1, not {self.jitter!r}")
+        if self.cap_seconds is not None and self.cap_seconds < self.delay_seconds:
+            raise ValueError(f"cap {self.cap_seconds:g} s is below the first delay {self.delay_seconds:g} s")
+
+    def ceiling_seconds(self, retry: int) -> float:
+        """The longest wait before retry number `retry` (1 = the first retry)."""
+        if retry < 1:
+            raise ValueError(f"retries are counted from 1, not {retry}")
+        if self.kind == "fixed":
+            return self.delay_seconds
+        ceiling = self.delay_seconds * 2.0 ** min(retry - 1, 1000)
+        return ceiling if self.cap_seconds is None else min(ceiling, self.cap_seconds)
+
+    def wait_seconds(self, retry: int, random: Callable[[], float]) -> float:
+        """The wait before retry `retry`; `random` gives a number in [0, 1)."""
+        ceiling = self.ceiling_seconds(retry)
+        return ceiling * (1 - self.jitter) + random() * ceiling * self.jitter
+
+    def horizon_seconds(self, attempts: int) -> tuple[float, float]:
+        """The longest and the mean total wait of `attempts` runs: how long an outage this policy rides out."""
+        ceilings = sum(self.ceiling_seconds(retry) for retry in range(1, attempts))
+        return ceilings, ceilings * (1 - self.jitter / 2)
+
+
+def fixed(delay: timedelta, *, jitter: float = 0.0) -> Backoff:
+    """The same wait before every retry."""
+    return Backoff(kind="fixed", delay_seconds=delay.total_seconds(), jitter=jitter)
+
+
+def exponential(delay: timedelta, *, jitter: float = 0.5) -> Backoff:
+    """A wait that doubles with every retry, without an upper limit."""
+    return Backoff(kind="exponential", delay_seconds=delay.total_seconds(), jitter=jitter)
+
+
+def capped(delay: timedelta, *, cap: timedelta, jitter: float = 0.5) -> Backoff:
+    """A wait that doubles with every retry and never exceeds `cap`."""
+    return Backoff(
+        kind="exponential", delay_seconds=delay.total_seconds(), jitter=jitter, cap_seconds=cap.total_seconds()
+    )

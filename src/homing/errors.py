@@ -1,0 +1,101 @@
+"""Every error Homing raises, grouped by what the reader should do about it."""
+
+from datetime import timedelta
+
+
+class HomingError(Exception):
+    """The root of all errors of this library."""
+
+
+# ── Fix what you typed, deployed or pointed at: raised at start, before anything ran ────────────────────────────────
+
+
+class ConfigurationError(HomingError):
+    """A setting, a URL or a combination of them cannot work; the text names the value and the remedy."""
+
+
+class RegistrationError(ConfigurationError):
+    """A handler, event or queue was declared in a way that cannot keep its promise."""
+
+
+class SchemaError(ConfigurationError):
+    """The database has no ledger, an older or a newer one, or the ledger of somebody else."""
+
+
+class MissingExtraError(ConfigurationError):
+    """A feature needs a package that is not installed; the text holds the pip line."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f'{feature} needs packages that are not installed: pip install "homing[{extra}]"')
+        self.extra = extra
+
+
+# ── Look at the servers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ServerUnavailable(HomingError):  # noqa: N818 - the word on call people use; "Error" adds nothing
+    """PostgreSQL or Redis cannot be reached or does not answer in time; nothing was concluded from the silence."""
+
+
+class UnsuitableServer(HomingError):  # noqa: N818 - as above
+    """The server answers, but its version or settings would lose work (eviction, persistence, read-only)."""
+
+
+# ── Fix the call: raised before the caller's connection was touched ─────────────────────────────────────────────────
+
+
+class RecordError(HomingError):
+    """`record` refused: the payload, the event or the transaction cannot keep the promise; nothing was written."""
+
+
+class PayloadError(RecordError):
+    """A payload cannot travel unchanged through JSON, PostgreSQL and other languages."""
+
+
+class TransactionRequiredError(RecordError):
+    """`record` was called on a connection that has no open transaction, so the event could outlive a rollback."""
+
+
+# ── What a handler or a service says about its work: by meaning, without knowing any queue ─────────────────────────
+
+
+class PermanentError(HomingError):
+    """Trying again gives the same result: the job dies at once and waits for a person."""
+
+
+class Unauthorized(PermanentError):  # noqa: N818 - named after the answer it stands for
+    """The other side refused our credentials (401, 403): permanent, loud, and redriven once they are mended."""
+
+
+class RetryLater(HomingError):  # noqa: N818 - a request, not an accident
+    """Not yet: run this job again after `delay`; spends no attempt."""
+
+    def __init__(self, delay: timedelta | float, reason: str = "not yet") -> None:
+        self.delay_seconds = _non_negative_seconds(delay)
+        super().__init__(f"{reason} (again in {self.delay_seconds:g} s)")
+
+
+class Throttled(HomingError):  # noqa: N818 - a request, not an accident
+    """The other side's quota is used up: wait `retry_after` before asking again; spends no attempt."""
+
+    def __init__(self, retry_after: timedelta | float, reason: str = "throttled") -> None:
+        self.delay_seconds = _non_negative_seconds(retry_after)
+        super().__init__(f"{reason} (again in {self.delay_seconds:g} s)")
+
+
+# ── What the engine says about a run ────────────────────────────────────────────────────────────────────────────────
+
+
+class HandlerEndedTransaction(PermanentError):  # noqa: N818 - the sentence a person reads in the dead letter
+    """A handler committed, rolled back or closed the transaction that belongs to Homing."""
+
+
+class DuplicateDelivery(HomingError):  # noqa: N818 - a fact, raised only where a handler asked for it
+    """The delivery was settled by an earlier run."""
+
+
+def _non_negative_seconds(delay: timedelta | float) -> float:
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"a delay must be a finite number of seconds ≥ 0, not {delay!r}")
+    return seconds

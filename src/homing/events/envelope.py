@@ -1,0 +1,101 @@
+"""What travels in a job's data: the event's id, the trace it belongs to, the payload, and which delivery this is.
+
+The three outer fields are what a Node service reads. `delivery` is the identity that a worker trusts; a job without it is foreign to
+the ledger and is known by its queue, id and time instead.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from homing.errors import PayloadError
+from homing.events.codec import dump_json
+from homing.ids import DeliveryKey
+
+_FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """A job's data, opened. `delivery` is `None` for a job that no relay made; `raw` is the data as it came."""
+
+    event_id: UUID
+    trace_id: str | None
+    traceparent: str | None
+    version: int
+    payload: dict[str, Any]
+    delivery: DeliveryKey | None
+    opened_at: datetime | None
+    raw: str
+
+
+class _Delivery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+    consumer: str
+    generation: int
+    opened_at: datetime
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+    event_id: UUID
+    trace_id: str | None = None
+    traceparent: str | None = None
+    version: int = 1
+    payload: dict[str, Any]
+    delivery: _Delivery | None = None
+
+
+def seal(
+    *,
+    key: DeliveryKey,
+    opened_at: datetime,
+    payload: dict[str, Any],
+    headers: dict[str, Any],
+) -> str:
+    """The JSON text of a delivery's job data. `headers` are the recorded ones: trace id, traceparent, version."""
+    data: dict[str, Any] = {"eventId": str(key.event_id), "traceId": headers.get("traceId"), "payload": payload}
+    if headers.get("traceparent"):
+        data["traceparent"] = headers["traceparent"]
+    if headers.get("version", 1) != 1:
+        data["version"] = headers["version"]
+    data["delivery"] = {
+        "consumer": key.consumer,
+        "generation": key.generation,
+        "openedAt": opened_at.isoformat(),
+    }
+    return dump_json(data)
+
+
+def unseal(data: str) -> Envelope:
+    """Read a job's data; `PayloadError` for what is no envelope (other producers may send anything)."""
+    try:
+        wire = _Wire.model_validate_json(data)
+    except ValidationError as error:
+        raise PayloadError(f"the job's data is no envelope (eventId, traceId, payload): {error}") from error
+    delivery = wire.delivery
+    return Envelope(
+        event_id=wire.event_id,
+        trace_id=wire.trace_id,
+        traceparent=wire.traceparent,
+        version=wire.version,
+        payload=wire.payload,
+        delivery=None if delivery is None else DeliveryKey(wire.event_id, delivery.consumer, delivery.generation),
+        opened_at=None if delivery is None else delivery.opened_at,
+        raw=data,
+    )
+
+
+def foreign_id(queue: str, job_id: str, timestamp_ms: int) -> UUID:
+    """The inbox id of a job that another producer made.
+
+    The timestamp is part of it, because counters of other producers start again at 1 when Redis is flushed; a scheduler's tick
+    (`repeat:…`) names its time in the id already, and is the same tick whenever it was added.
+    """
+    name = json.dumps([queue, job_id] if job_id.startswith("repeat:") else [queue, job_id, timestamp_ms])
+    return uuid5(_FOREIGN_JOBS, name)

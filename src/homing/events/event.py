@@ -1,0 +1,129 @@
+"""What happened: immutable facts that know their topic. Declaring one needs no database, no engine and no app object."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic.alias_generators import to_camel
+
+from homing.errors import PayloadError, RegistrationError
+from homing.ids import EventId, new_event_id
+
+Upcast = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventType:
+    """What an event class said about itself."""
+
+    topic: str
+    aggregate: str | None = None
+    version: int = 1
+    unrouted: bool = False
+    upcasts: dict[int, Upcast] = field(default_factory=dict)
+
+
+class Event(BaseModel):
+    """A fact that an application records: `class OrderPlaced(Event, topic="order.placed", aggregate="order_id")`.
+
+    Fields travel in camelCase. Building an event with an unknown field is an error; reading one is not, so that a newer producer
+    may add fields. The id is made with the object, and stays: recording the same object again after a rollback records the same
+    event.
+
+    Class arguments: `topic` names the kind of fact; `aggregate` names the field that tells which thing it happened to;
+    `version` counts incompatible shapes from 1 (see `upcast`); `unrouted=True` says that no consumer is expected.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+    )
+
+    event_type: ClassVar[EventType] = EventType(topic="")
+
+    _id: EventId = PrivateAttr(default_factory=new_event_id)
+
+    def __init_subclass__(
+        cls, *, topic: str = "", aggregate: str | None = None, version: int = 1, unrouted: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.event_type = EventType(topic=topic, aggregate=aggregate, version=version, unrouted=unrouted)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if cls.event_type.topic:
+            _check_declaration(cls)
+
+    @property
+    def event_id(self) -> EventId:
+        """The identity of this fact, made with the object (UUID version 7)."""
+        return self._id
+
+    @classmethod
+    def upcast(cls, *, from_version: int) -> Callable[[Upcast], Upcast]:
+        """Register how a payload of `from_version` becomes one of `from_version + 1`."""
+        version = cls.event_type.version
+        if not 1 <= from_version < version:
+            raise RegistrationError(
+                f"{cls.__name__} has version {version}: an upcast starts from 1 to {version - 1}, not {from_version}"
+            )
+
+        def register(function: Upcast) -> Upcast:
+            cls.event_type.upcasts[from_version] = function
+            return function
+
+        return register
+
+    @classmethod
+    def decode(cls, payload: dict[str, Any], *, event_id: UUID, version: int = 1) -> Self:
+        """Build the event from a recorded payload of any version up to this class's; unknown fields are ignored.
+
+        Raises `PayloadError` when the payload is newer than this code, lacks an upcast, or does not fit.
+        """
+        known = cls.event_type
+        if version > known.version:
+            raise PayloadError(
+                f"{known.topic} arrived in version {version}, this code knows {known.version}: deploy the newer code first"
+            )
+        for step in range(version, known.version):
+            if step not in known.upcasts:
+                raise PayloadError(f"{cls.__name__} has no upcast from version {step}: add @{cls.__name__}.upcast")
+            payload = known.upcasts[step](payload)
+        try:
+            event = cls.model_validate(payload, extra="ignore")
+        except ValidationError as error:
+            raise PayloadError(
+                f"the payload of {known.topic} {event_id} does not fit {cls.__name__}: {error}"
+            ) from error
+        event._id = EventId(event_id)  # noqa: SLF001 - our own private attribute, set where the object is made
+        return event
+
+
+def aggregate_id(event: Event) -> str | None:
+    """The id of the thing that `event` happened to, as text; `None` when its class names no aggregate."""
+    name = event.event_type.aggregate
+    return None if name is None else str(getattr(event, name))
+
+
+def known_events() -> list[type[Event]]:
+    """Every event class with a topic that this process has imported so far, in the order of their topics."""
+    found: list[type[Event]] = []
+    left = list(Event.__subclasses__())
+    while left:
+        cls = left.pop()
+        left.extend(cls.__subclasses__())
+        if cls.event_type.topic:
+            found.append(cls)
+    return sorted(found, key=lambda cls: (cls.event_type.topic, cls.__module__, cls.__qualname__))
+
+
+def _check_declaration(cls: type[Event]) -> None:
+    declared = cls.event_type
+    if declared.aggregate is not None and declared.aggregate not in cls.model_fields:
+        raise RegistrationError(
+            f"{cls.__name__} names aggregate={declared.aggregate!r}, which is no field of it: {', '.join(cls.model_fields)}"
+        )
+    if declared.version < 1:
+        raise RegistrationError(f"{cls.__name__} has version={declared.version}: versions are counted from 1")

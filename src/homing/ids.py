@@ -1,0 +1,58 @@
+"""The ids that tie an event, its deliveries and its jobs together, and the types that keep them apart."""
+
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import NewType
+from uuid import UUID
+
+EventId = NewType("EventId", UUID)
+JobId = NewType("JobId", str)
+LeaseToken = NewType("LeaseToken", str)
+
+_CONSUMER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+
+def new_event_id() -> EventId:
+    """A UUID version 7 (RFC 9562): time first, so that the primary key grows at its end and pruning walks it in order."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = milliseconds << 80 | 0x7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    return EventId(UUID(int=value))
+
+
+def new_token() -> LeaseToken:
+    """A lease token: one per claim, never used again, so that it can fence off every earlier run."""
+    return LeaseToken(secrets.token_hex(12))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeliveryKey:
+    """One event for one consumer, in one of its generations (1 until the first redrive)."""
+
+    event_id: UUID
+    consumer: str
+    generation: int
+
+    @property
+    def job_id(self) -> JobId:
+        """`<event>.<generation>.<consumer>`: readable at three in the morning, never an integer, without a colon."""
+        return JobId(f"{self.event_id}.{self.generation}.{self.consumer}")
+
+    @classmethod
+    def parse(cls, job_id: str) -> "DeliveryKey | None":
+        """Read a job id back, or `None` when the id is not one of ours."""
+        event, _, rest = job_id.partition(".")
+        generation, _, consumer = rest.partition(".")
+        if not generation.isdecimal() or not generation.isascii() or not is_consumer_name(consumer):
+            return None
+        try:
+            key = cls(UUID(event), consumer, int(generation))
+        except ValueError:
+            return None
+        return key if key.job_id == job_id else None
+
+
+def is_consumer_name(name: str) -> bool:
+    """Whether a consumer, queue or job name can be part of a job id and of a Redis key (no colon, no space, ≤ 200)."""
+    return _CONSUMER.fullmatch(name) is not None

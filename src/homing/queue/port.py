@@ -1,0 +1,180 @@
+"""What Homing asks of an engine: a narrow protocol, the same for Redis and for memory, with one contract suite.
+
+Times go in as seconds. An engine that cannot be reached, is loading, full or read-only raises `ServerUnavailable` and concludes nothing:
+silence never means that a job is gone. Every call may be repeated after an error; adding twice is adding once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from homing.ids import JobId, LeaseToken
+from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `jobs` starts per `seconds`, over all workers of the queue."""
+
+    jobs: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A job that the engine would not take; `error` says why, for the row that keeps it."""
+
+    error: str
+
+
+class Accepted(Enum):
+    """The job is in the engine, now or from an earlier add of the same id."""
+
+    ACCEPTED = "accepted"
+
+
+AddResult = Accepted | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """The terms of a claim: a fresh token, the length of the lease, the queue's limit, and who asks."""
+
+    token: LeaseToken
+    lease_seconds: float
+    limit: Limit | None = None
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to claim now. `retry_seconds`: when something may become claimable by time alone (a limit's next
+    permit, a delayed job); `None` = only an add can change it."""  # noqa: D205, D209 - one thought, two fields
+
+    retry_seconds: float | None = None
+
+
+class Held(Enum):
+    """What became of a call that needs the lease."""
+
+    HELD = "held"
+    """It was ours and the call took effect."""
+    MISSING = "missing"
+    """Nobody holds it: it ran out, or the engine lost its data. Another run may start, none has."""
+    TAKEN = "taken"
+    """Another run holds it, or the job is gone from among the running ones: this run can change nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer to a finishing call; `next` is the job claimed in the same step, where one was asked for."""
+
+    held: Held
+    next: ClaimedJob | Idle | None = None
+
+
+class Extender(Protocol):
+    """Renews leases from a thread of its own: synchronous, with a connection that the event loop never touches."""
+
+    def extend(self, leases: Sequence[Lease], lease_seconds: float) -> list[Held]:
+        """Renew each lease for `lease_seconds` from now; one answer per lease, in order."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Engine(Protocol):
+    """Where jobs wait, are leased and finish."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Connect and verify the server (version, eviction, persistence); `UnsuitableServer` or `ServerUnavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection; calls in flight fail with `ServerUnavailable`."""
+        ...
+
+    async def identity(self, queue: str) -> str:
+        """Which incarnation of the queue's data this connection talks to: changes when data may have been lost."""
+        ...
+
+    async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[AddResult]:
+        """Add jobs, each idempotent by its id; one answer per job, in order."""
+        ...
+
+    async def claim(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Lease the next job, if there is one."""
+        ...
+
+    async def wait(self, queues: Sequence[str], timeout_seconds: float) -> str | None:
+        """Sleep until one of `queues` may have a claimable job, and name it; `None` after the timeout or `interrupt`."""
+        ...
+
+    async def interrupt(self) -> None:
+        """Make a sleeping `wait` return `None` now."""
+        ...
+
+    async def complete(
+        self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
+    ) -> Finished:
+        """End a job as completed with `result` (JSON text), write the mark in the same step, and maybe claim the next."""
+        ...
+
+    async def fail(
+        self,
+        job: ClaimedJob,
+        reason: str,
+        *,
+        stack: str,
+        mark: str | None,
+        keep: KeepRule,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """End a job as failed for good; as `complete` otherwise."""
+        ...
+
+    async def retry(
+        self,
+        job: ClaimedJob,
+        delay_seconds: float,
+        *,
+        spend_attempt: bool,
+        reason: str,
+        stack: str,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """Give a job back to run again after `delay_seconds`; `reason` and `stack` are shown with it when not empty."""
+        ...
+
+    async def release(self, job: ClaimedJob) -> Held:
+        """Give a job back untouched, to be claimed next: its attempt and its turn are refunded."""
+        ...
+
+    def extender(self) -> Extender:
+        """A renewer for use in another thread; the caller closes it."""
+        ...
+
+    async def rescue(self, queue: str, interval_seconds: float) -> list[JobId]:
+        """Put running jobs whose lease is missing at two looks, `interval_seconds` apart, back to waiting; returns them."""
+        ...
+
+    async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
+        """What the engine knows of these ids, one answer per id, O(1) each."""
+        ...
+
+    async def remove(self, queue: str, job_id: JobId) -> bool:
+        """Remove a job that nobody is running; `False` when it is leased. An id without a job is removed already."""
+        ...
+
+    async def counts(self, queue: str) -> JobCounts:
+        """Jobs of the queue by state."""
+        ...
+
+    async def clock_offset_seconds(self) -> float:
+        """The engine's clock minus this machine's, measured once per connection."""
+        ...

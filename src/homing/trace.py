@@ -1,0 +1,51 @@
+"""Which request a piece of work belongs to: carried in a context variable, with or without OpenTelemetry."""
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The trace id that joins log lines, and the W3C `traceparent` where the request brought or made one."""
+
+    trace_id: str
+    traceparent: str | None = None
+
+
+_current: ContextVar[Trace | None] = ContextVar("homing_trace", default=None)
+
+
+def current_trace() -> Trace | None:
+    """The trace of the running request or job, if one was entered."""
+    return _current.get()
+
+
+@contextmanager
+def enter_trace(trace: Trace) -> Iterator[Trace]:
+    """Make `trace` the current one inside the block, for this task and what it starts."""
+    token = _current.set(trace)
+    try:
+        yield trace
+    finally:
+        _current.reset(token)
+
+
+def new_trace() -> Trace:
+    """A trace of its own, for work that no request caused."""
+    return Trace(trace_id=secrets.token_hex(16))
+
+
+def trace_from_headers(traceparent: str | None, request_id: str | None) -> Trace:
+    """The trace of an incoming request: its valid `traceparent` (W3C Trace Context), else its `X-Request-ID`, else a new one."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip().lower()) if traceparent else None
+    if found and found[1] != "0" * 32 and found[2] != "0" * 16:
+        return Trace(trace_id=found[1], traceparent=found[0])
+    if request_id and len(request_id) <= 128 and request_id.isascii() and request_id.isprintable():
+        return Trace(trace_id=request_id)
+    return new_trace()
