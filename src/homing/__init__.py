@@ -1,0 +1,26 @@
+"""Background jobs that always arrive, and count once."""
+
+from homing import backoff
+from homing.app import FOREVER, Homing, Job, Keep, Provider, Queue, RateLimit, Retry, Transaction
+from homing.errors import PermanentError, RetryLater, Throttled, Unauthorized
+from homing.events import Event
+from homing.outbox import record
+
+__all__ = [
+    "FOREVER",
+    "Event",
+    "Homing",
+    "Job",
+    "Keep",
+    "PermanentError",
+    "Provider",
+    "Queue",
+    "RateLimit",
+    "Retry",
+    "RetryLater",
+    "Throttled",
+    "Transaction",
+    "Unauthorized",
+    "backoff",
+    "record",
+]

@@ -1,0 +1,26 @@
+"""What an application declares: queues, handlers, options, resources."""
+
+from homing.app.application import Homing
+from homing.app.declared import Queue
+from homing.app.handlers import Guarantee, Handler, Job, Parameter, Transaction
+from homing.app.options import DEFAULTS, FOREVER, Keep, Options, Policy, RateLimit, Retry
+from homing.app.resources import Provider, check_resources
+
+__all__ = [
+    "DEFAULTS",
+    "FOREVER",
+    "Guarantee",
+    "Handler",
+    "Homing",
+    "Job",
+    "Keep",
+    "Options",
+    "Parameter",
+    "Policy",
+    "Provider",
+    "Queue",
+    "RateLimit",
+    "Retry",
+    "Transaction",
+    "check_resources",
+]

@@ -1,0 +1,167 @@
+"""The app object: what an application declares. Building it reads no variable, opens nothing and imports no handler."""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Literal
+
+from homing.app.declared import Queue, check_name
+from homing.app.handlers import Handler
+from homing.app.options import Keep, Options, RateLimit, Retry
+from homing.app.resources import Lifespan, LifespanFunction
+from homing.config.settings import Settings, load_settings
+from homing.errors import ConfigurationError, RegistrationError
+from homing.events.event import Event, known_events
+
+
+class Homing:
+    """An application's queues, handlers and resources.
+
+    `name` is the key prefix and the label; `include` names the modules that hold handlers: workers and relays import them, a web
+    process that only records never does. The other arguments are the options of every queue that does not say otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        include: Sequence[str] = (),
+        retry: Retry | None = None,
+        keep_completed: Keep | None = None,
+        keep_failed: Keep | None = None,
+        timeout: timedelta | None = None,
+        deadline: timedelta | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.name = check_name("app", name)
+        self._include = tuple(include)
+        self._options = Options(
+            retry=retry, keep_completed=keep_completed, keep_failed=keep_failed, timeout=timeout, deadline=deadline
+        )
+        self._settings = settings
+        self._queues: dict[str, Queue] = {}
+        self._handlers: dict[str, Handler] = {}
+        self._lifespan: Lifespan | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force, read from the environment at the first use."""
+        if self._settings is None:
+            self._settings = load_settings()
+        return self._settings
+
+    def use(self, settings: Settings) -> None:
+        """Run with these settings instead of the environment's: for the command line and for tests."""
+        self._settings = settings
+
+    def queue(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        limit: RateLimit | None = None,
+        retry: Retry | None = None,
+        keep_completed: Keep | None = None,
+        keep_failed: Keep | None = None,
+        timeout: timedelta | None = None,
+        deadline: timedelta | None = None,
+        alert: Literal["each", "growth"] = "growth",
+    ) -> Queue:
+        """Declare a queue. `concurrency`: jobs at once per worker process; `limit`: starts over all workers together."""
+        if name in self._queues:
+            raise RegistrationError(f"queue {name!r} is declared twice: declare it once and import it")
+        own = Options(
+            retry=retry, keep_completed=keep_completed, keep_failed=keep_failed, timeout=timeout, deadline=deadline
+        )
+        queue = Queue(self, name, own.over(self._options), concurrency=concurrency, limit=limit, alert=alert)
+        self._queues[name] = queue
+        return queue
+
+    def lifespan(self, function: LifespanFunction) -> LifespanFunction:
+        """Decorate the async generator that provides the resources of a worker process and closes them afterwards."""
+        if self._lifespan is not None:
+            raise RegistrationError(f"app {self.name!r} has two lifespans: provide everything from one")
+        self._lifespan = asynccontextmanager(function)
+        return function
+
+    def register(self, handler: Handler) -> None:
+        """Take a handler; a second one under the same name, consumer or alias is refused."""
+        for name in (handler.consumer, *handler.aliases):
+            other = self._handlers.get(name) or self._by_alias(name)
+            if other is not None and other.function is not handler.function:
+                raise RegistrationError(f"two handlers are called {name!r}: {other.location} and {handler.location}")
+        for other in self._handlers.values():
+            if (other.queue, other.job_name) == (
+                handler.queue,
+                handler.job_name,
+            ) and other.consumer != handler.consumer:
+                raise RegistrationError(
+                    f"queue {handler.queue!r} has two handlers of job {handler.job_name!r}: {other.location} and {handler.location}"
+                )
+        self._handlers[handler.consumer] = handler
+
+    def load(self) -> None:
+        """Import the modules of `include`; importing twice is importing once."""
+        for module in self._include:
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name is None or not (module + ".").startswith(error.name + "."):
+                    raise
+                raise ConfigurationError(
+                    f"app {self.name!r} includes {module!r}, which is not there: {error}"
+                ) from error
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """The registered handlers, in the order of their consumers' names. Call `load` first."""
+        return tuple(self._handlers[name] for name in sorted(self._handlers))
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """The declared queues, by name."""
+        return tuple(self._queues[name] for name in sorted(self._queues))
+
+    @property
+    def open_resources(self) -> Lifespan | None:
+        """The lifespan, as a context manager of a provider."""
+        return self._lifespan
+
+    def problems(self) -> list[str]:
+        """What would go wrong at run time and can be seen from the code alone; empty when all is well. Call `load` first."""
+        return [*self._unrouted_events(), *self._double_topics()]
+
+    def check(self) -> None:
+        """Raise a `RegistrationError` with all problems at once, if there are any."""
+        problems = self.problems()
+        if problems:
+            raise RegistrationError("; ".join(problems))
+
+    def _own_events(self) -> list[type[Event]]:
+        """The event classes of the packages that `include` names, and those that handlers consume."""
+        roots = {module.partition(".")[0] for module in self._include}
+        handled = {handler.event for handler in self._handlers.values()}
+        return [cls for cls in known_events() if cls.__module__.partition(".")[0] in roots or cls in handled]
+
+    def _unrouted_events(self) -> Iterator[str]:
+        routed = {handler.topic for handler in self._handlers.values()}
+        for cls in self._own_events():
+            if cls.event_type.topic not in routed and not cls.event_type.unrouted:
+                yield (
+                    f"nobody consumes {cls.event_type.topic!r} ({cls.__module__}.{cls.__qualname__}): "
+                    "register a handler on it, or declare it with unrouted=True"
+                )
+
+    def _double_topics(self) -> Iterator[str]:
+        seen: dict[str, type[Event]] = {}
+        for cls in self._own_events():
+            other = seen.setdefault(cls.event_type.topic, cls)
+            if other is not cls:
+                yield f"topic {cls.event_type.topic!r} is declared by {other.__qualname__} and by {cls.__qualname__}"
+
+    def _by_alias(self, name: str) -> Handler | None:
+        return next((handler for handler in self._handlers.values() if name in handler.aliases), None)
+
+    def __repr__(self) -> str:
+        return f"<Homing {self.name!r} queues={[queue.name for queue in self.queues]} handlers={len(self._handlers)}>"

@@ -1,0 +1,111 @@
+"""A queue as an application declares it, and the decorator that registers handlers on it."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+
+from homing.app.handlers import Handler, describe_function, inspect_parameters
+from homing.app.options import Keep, Options, RateLimit, Retry
+from homing.errors import RegistrationError
+from homing.events.event import Event
+from homing.ids import is_consumer_name
+
+E = TypeVar("E", bound=Event)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Registry(Protocol):
+    """The app's side of a registration."""
+
+    def register(self, handler: Handler) -> None:
+        """Take the handler, or refuse it."""
+        ...
+
+
+class Queue:
+    """A named queue: its handlers, and the options they share. Made by `Homing.queue`."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        name: str,
+        options: Options,
+        *,
+        concurrency: int | None,
+        limit: RateLimit | None,
+        alert: Literal["each", "growth"],
+    ) -> None:
+        check_name("queue", name)
+        if concurrency is not None and concurrency < 1:
+            raise RegistrationError(f"queue {name!r} has concurrency={concurrency}: at least 1, or leave it out")
+        self.name = name
+        self.options = options
+        self.concurrency = concurrency
+        self.limit = limit
+        self.alert = alert
+        self._registry = registry
+
+    def handler(
+        self,
+        name: str,
+        *,
+        on: type[E],
+        at_least_once: bool = False,
+        consumer: str | None = None,
+        aliases: Sequence[str] = (),
+        retry: Retry | None = None,
+        timeout: timedelta | None = None,
+        deadline: timedelta | None = None,
+        keep_completed: Keep | None = None,
+        keep_failed: Keep | None = None,
+    ) -> Callable[[Callable[Concatenate[E, P], R]], Callable[Concatenate[E, P], R]]:
+        """Register the decorated `async def` as the consumer of an event.
+
+        Its first parameter is the event. A parameter typed `Transaction[...]` gives the exactly-once effect; without one, say
+        `at_least_once=True`. `Job` gives the run; every other parameter is a resource of the lifespan, found by type.
+        `consumer` pins the name (`queue.name` otherwise) under which deliveries are kept; `aliases` are its former names.
+        """
+        check_name("handler", name)
+        own = Options(
+            retry=retry, timeout=timeout, deadline=deadline, keep_completed=keep_completed, keep_failed=keep_failed
+        )
+
+        def register(function: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+            self._registry.register(
+                Handler(
+                    consumer=check_name("consumer", consumer or f"{self.name}.{name}"),
+                    queue=self.name,
+                    job_name=name,
+                    event=_routable(on, function),
+                    function=function,
+                    guarantee="at least once" if at_least_once else "once",
+                    policy=own.over(self.options).policy(),
+                    parameters=inspect_parameters(function, on, at_least_once=at_least_once),
+                    aliases=tuple(check_name("alias", alias) for alias in aliases),
+                    location=describe_function(function),
+                )
+            )
+            return function
+
+        return register
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} concurrency={self.concurrency} limit={self.limit}>"
+
+
+def check_name(what: str, name: str) -> str:
+    """`name`, when it can be part of a job id and of a Redis key."""
+    if not is_consumer_name(name) or name.isdecimal():
+        raise RegistrationError(
+            f"{what} name {name!r}: use letters, digits, '.', '-' and '_', not only digits, at most 200 of them"
+        )
+    return name
+
+
+def _routable(event: type[E], function: Callable[..., Any]) -> type[E]:
+    if not event.event_type.topic:
+        raise RegistrationError(
+            f'{describe_function(function)}: {event.__name__} has no topic; declare it with topic="…"'
+        )
+    return event

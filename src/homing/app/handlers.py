@@ -1,0 +1,151 @@
+"""A handler as it was declared: which event, which guarantee, which parameters. Everything is checked here, at registration."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from homing.app.options import Policy
+from homing.errors import RegistrationError
+from homing.events.event import Event
+
+S = TypeVar("S")
+
+
+class TransactionMarker:
+    """Tells `Transaction[...]` apart from a resource of the same type."""
+
+
+Transaction = Annotated[S, TransactionMarker()]
+"""`Transaction[AsyncSession]`: a session in the transaction that also settles the delivery.
+
+What the handler writes through it commits together with the row that says it happened, or neither does. The transaction
+belongs to Homing: commit, rollback and close are refused; `begin_nested` is free.
+"""
+
+Guarantee = Literal["once", "at least once"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a handler may ask about the run it is in. `attempt` counts from 1 since the last dispatch."""
+
+    id: str
+    queue: str
+    name: str
+    consumer: str
+    event_id: UUID
+    trace_id: str
+    attempt: int
+    attempts: int
+    generation: int
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a handler besides the event: what fills it is decided by its type, never by its name."""
+
+    name: str
+    kind: Literal["transaction", "job", "resource"]
+    type: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """A consumer of one topic: the function, where it stands, and the terms under which it runs."""
+
+    consumer: str
+    queue: str
+    job_name: str
+    event: type[Event]
+    function: Callable[..., Any]
+    guarantee: Guarantee
+    policy: Policy
+    parameters: tuple[Parameter, ...]
+    aliases: tuple[str, ...] = ()
+    location: str = field(compare=False, default="")
+
+    @property
+    def topic(self) -> str:
+        """The topic it consumes."""
+        return self.event.event_type.topic
+
+    @property
+    def transaction(self) -> Parameter | None:
+        """The parameter that takes the transaction; `None` for handlers that run at least once."""
+        return next((parameter for parameter in self.parameters if parameter.kind == "transaction"), None)
+
+
+def inspect_parameters(
+    function: Callable[..., Any], event: type[Event], *, at_least_once: bool
+) -> tuple[Parameter, ...]:
+    """Read a handler's signature, or raise a `RegistrationError` that names file, line and remedy."""
+    where = describe_function(function)
+    if not inspect.iscoroutinefunction(function):
+        raise RegistrationError(f"{where} is a plain function: handlers are `async def`")
+    first, *rest = _typed_parameters(function, where)
+    if not (inspect.isclass(first[1]) and issubclass(event, first[1]) and issubclass(first[1], Event)):
+        raise RegistrationError(
+            f"{where} is registered on={event.__name__}, but its first parameter {first[0]!r} is {_name(first[1])}: "
+            f"annotate it as {event.__name__}"
+        )
+    parameters = tuple(_classify(name, annotation) for name, annotation in rest)
+    _check_guarantee(where, parameters, at_least_once=at_least_once)
+    return parameters
+
+
+def describe_function(function: Callable[..., Any]) -> str:
+    """`name (file:line)`, for messages."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", repr(function))
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _typed_parameters(function: Callable[..., Any], where: str) -> list[tuple[str, Any]]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise RegistrationError(
+            f"{where}: {error}; annotations of handlers must be resolvable where they stand"
+        ) from error
+    parameters = inspect.signature(function).parameters.values()
+    if not parameters:
+        raise RegistrationError(f"{where} takes no parameter: the first one is the event")
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise RegistrationError(f"{where} takes *{parameter.name}: name each resource with its type instead")
+        if parameter.name not in hints:
+            raise RegistrationError(f"{where}: parameter {parameter.name!r} has no type, and types decide what it gets")
+    return [(parameter.name, hints[parameter.name]) for parameter in parameters]
+
+
+def _classify(name: str, annotation: Any) -> Parameter:
+    if get_origin(annotation) is Annotated:
+        inner, *marks = get_args(annotation)
+        if any(isinstance(mark, TransactionMarker) for mark in marks):
+            return Parameter(name, "transaction", inner)
+        annotation = inner
+    return Parameter(name, "job" if annotation is Job else "resource", annotation)
+
+
+def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_once: bool) -> None:
+    transactions = [parameter.name for parameter in parameters if parameter.kind == "transaction"]
+    if len(transactions) > 1:
+        raise RegistrationError(
+            f"{where} takes {len(transactions)} transactions ({', '.join(transactions)}): one settles"
+        )
+    if transactions and at_least_once:
+        raise RegistrationError(
+            f"{where} takes Transaction[...] ({transactions[0]!r}) and says at_least_once=True: its effect is once, drop the latter"
+        )
+    if not transactions and not at_least_once:
+        raise RegistrationError(
+            f"{where} takes no Transaction[...], so it may run more than once: say at_least_once=True, or take the transaction"
+        )
+
+
+def _name(annotation: Any) -> str:
+    return getattr(annotation, "__name__", repr(annotation))
