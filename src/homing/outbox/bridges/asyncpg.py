@@ -1,0 +1,44 @@
+"""Recording through asyncpg: plain connections, and those borrowed from a pool."""
+
+from typing import TypeAlias
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from homing.errors import TransactionRequiredError
+from homing.outbox.answer import confirm_ledger, is_ledger_missing, ledger_missing
+from homing.outbox.bridges.bridge import Bridge
+from homing.outbox.recording import Recording
+from homing.schema import statement
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
+
+
+async def record_on_connection(conn: Connection, recording: Recording) -> None:
+    """Write in the transaction that is open on `conn`; without one, every statement would commit by itself."""
+    if conn.is_closed():
+        raise TransactionRequiredError("the asyncpg connection is closed: record before the transaction ends")
+    if not conn.is_in_transaction():
+        raise TransactionRequiredError(
+            "the asyncpg connection has no open transaction: wrap the change and its events in `async with conn.transaction():`"
+        )
+    sql = statement.load("homing.outbox", "record")
+    database = _database_of(conn)
+    try:
+        row = await conn.fetchrow(sql.numbered, *sql.arguments(recording.values()))
+    except asyncpg.PostgresError as error:
+        if is_ledger_missing(error.sqlstate):
+            raise ledger_missing(database, error) from error
+        raise
+    confirm_ledger(None if row is None else row[0], expected=recording.ledger, database=database)
+
+
+def _database_of(conn: Connection) -> str | None:
+    parameters = getattr(conn, "_params", None)  # asyncpg has no public name for it; it is for an error's text only
+    return getattr(parameters, "database", None)
+
+
+BRIDGES = (
+    Bridge(kind=asyncpg.Connection, write=record_on_connection, is_async=True),
+    Bridge(kind=PoolConnectionProxy, write=record_on_connection, is_async=True),
+)
