@@ -28,10 +28,12 @@ BUILTIN_LOCALE_SINCE = 17
 
 fast_test_settings: Mapping[str, str] = {
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
 }
-"""For tests: commits wait for no disk. Survives kill -9 of the server, but not the loss of power."""
+"""For tests: no commit waits for a disk. Commits survive kill -9 of the server, but not the loss of power.
+
+`synchronous_commit` stays on: without it a killed server forgets what it had confirmed.
+"""
 
 _CREATE_DATABASE = "SELECT format('CREATE DATABASE %I', :'name') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name') \\gexec\n"
 
