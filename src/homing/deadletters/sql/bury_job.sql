@@ -1,0 +1,18 @@
+-- bury_job: a job that no relay made is dead: adopt its data as an event, so that redrive, look and prune treat it like any other.
+-- Parameters: event_id uuid (the inbox id); topic, consumer, queue, job_name, job_id, kind, data (JSON), headers (JSON), error (JSON), fingerprint text; attempts_made integer.
+-- Result: the letter's id; no row when the delivery exists already, and then the gate decides.
+-- Guard: primary keys. Locks: the new rows. Index: outbox_events_pkey, deliveries_pkey, dead_letters_open.
+WITH e AS (
+  INSERT INTO homing.outbox_events (id, topic, payload, headers, published_at)
+  VALUES (:event_id, :topic, (:data)::text::jsonb, (:headers)::text::jsonb, clock_timestamp())
+  ON CONFLICT (id) DO NOTHING),
+d AS (
+  INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, origin, outcome, settled_at)
+  VALUES (:event_id, :consumer, :queue, :job_name, 'job', 'dead', clock_timestamp())
+  ON CONFLICT (event_id, consumer) DO NOTHING
+  RETURNING event_id, consumer, generation, queue, job_name)
+INSERT INTO homing.dead_letters
+  (event_id, consumer, generation, queue, job_name, job_id, kind, data, error, fingerprint, attempts_made)
+SELECT event_id, consumer, generation, queue, job_name, :job_id, :kind, (:data)::text::jsonb, (:error)::text::jsonb,
+  :fingerprint, :attempts_made
+FROM d RETURNING id;

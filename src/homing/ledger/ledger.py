@@ -1,0 +1,132 @@
+"""The connection to the ledger: a small pool of our own, apart from every handler's, and one boundary for its errors."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import cast
+from uuid import UUID
+
+import asyncpg
+
+from homing.errors import ConfigurationError, ServerUnavailable
+from homing.schema.identity import LedgerIdentity, check_schema
+from homing.schema.statement import Statement
+
+log = logging.getLogger("homing.ledger")
+
+CALL_SECONDS = 15.0
+"""The longest a statement of ours may take; one that takes longer is given up and tried again later."""
+
+LOCK_SECONDS = 10.0
+"""The longest a statement of ours waits for a row that a handler's transaction holds."""
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+_WRONG = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+
+class Ledger:
+    """Runs the ledger's statements, each in a transaction of its own, on PostgreSQL.
+
+    A server that cannot be reached, is starting, stopping or read-only raises `ServerUnavailable`; whether the statement took effect
+    is then unknown, and every statement may be repeated.
+    """
+
+    def __init__(self, dsn: str, *, engine: str, application: str, connections: int = 4) -> None:
+        self._dsn = dsn
+        self._engine = engine
+        self._application = application
+        self._connections = connections
+        self._pool: asyncpg.Pool | None = None
+        self._identity: LedgerIdentity | None = None
+        self.clock_offset_seconds = 0.0
+
+    async def open(self) -> None:
+        """Connect, and check that this is a ledger that this code and this engine can work with.
+
+        Raises `ServerUnavailable`, `SchemaError`, `UnsuitableServer`, or `ConfigurationError` for refused credentials.
+        """
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._dsn,
+                min_size=1,
+                max_size=self._connections,
+                timeout=CALL_SECONDS,
+                command_timeout=CALL_SECONDS,
+                server_settings={
+                    "application_name": self._application,
+                    "lock_timeout": f"{LOCK_SECONDS:g}s",
+                    "timezone": "UTC",
+                },
+            )
+            async with self._pool.acquire() as connection:
+                # the pool's proxy does all that a connection does
+                self._identity = await check_schema(cast("asyncpg.Connection", connection), engine=self._engine)
+                database_now = await connection.fetchval("SELECT clock_timestamp()")
+        except BaseException as error:
+            await self._abandon()
+            raise _translate(error) from error
+        self.clock_offset_seconds = (database_now - datetime.now(UTC)).total_seconds()
+        if abs(self.clock_offset_seconds) > 1:
+            log.warning("the database's clock is %+.1f s from this machine's", self.clock_offset_seconds)
+
+    async def close(self) -> None:
+        """Close the connections; statements in flight are given a moment to end."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+
+    @property
+    def ledger_id(self) -> UUID:
+        """Which ledger this is."""
+        if self._identity is None:
+            raise ServerUnavailable("the ledger is not open")
+        return self._identity.ledger_id
+
+    async def fetch(self, statement: Statement, **values: object) -> list[asyncpg.Record]:
+        """Run one statement in a transaction of its own and return its rows."""
+        arguments = statement.arguments(values)
+        try:
+            return await self._open_pool().fetch(statement.numbered, *arguments)
+        except Exception as error:
+            raise _translate(error) from error
+
+    async def fetch_row(self, statement: Statement, **values: object) -> asyncpg.Record | None:
+        """Run a statement that gives at most one row."""
+        rows = await self.fetch(statement, **values)
+        return rows[0] if rows else None
+
+    def _open_pool(self) -> asyncpg.Pool:
+        if self._pool is None:
+            raise ServerUnavailable("the ledger is not open")
+        return self._pool
+
+    async def _abandon(self) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool = None
+
+
+def _translate(error: BaseException) -> BaseException:
+    if isinstance(error, _WRONG):
+        return ConfigurationError(f"PostgreSQL refuses this DATABASE_URL: {error}")
+    if isinstance(error, _AWAY):
+        return ServerUnavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
+    return error

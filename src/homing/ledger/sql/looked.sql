@@ -1,0 +1,16 @@
+-- looked: write down what a look found, after reading the engine and before adding anything to it.
+-- Parameters: event_ids uuid[]; consumers text[]; generations smallint[]; gone boolean[], of equal length; epoch integer.
+-- Result: per row taken: event_id, consumer, generation, gone, vanished, opened_at, expired. Rows a handler holds are skipped.
+-- Guard: generation and settled_at. Locks: the rows, skipping those held, for this statement. Index: deliveries_pkey.
+WITH p AS (
+  SELECT d.event_id, d.consumer, k.gone
+  FROM unnest((:event_ids)::uuid[], (:consumers)::text[], (:generations)::smallint[], (:gone)::boolean[])
+    AS k(event_id, consumer, generation, gone)
+  JOIN homing.deliveries d USING (event_id, consumer, generation)
+  WHERE d.settled_at IS NULL FOR UPDATE OF d SKIP LOCKED)
+UPDATE homing.deliveries d SET
+  check_at = now() + CASE WHEN p.gone THEN interval '30 s' ELSE interval '1 h' END,
+  vanished = d.vanished + (p.gone AND d.epoch = (:epoch)::integer)::int,
+  epoch = (:epoch)::integer
+FROM p WHERE (d.event_id, d.consumer) = (p.event_id, p.consumer)
+RETURNING d.event_id, d.consumer, d.generation, p.gone, d.vanished, d.opened_at, clock_timestamp() AS now;

@@ -1,0 +1,10 @@
+-- payloads: what is needed to make the jobs of some deliveries again.
+-- Parameters: event_ids uuid[]; consumers text[], of equal length.
+-- Result: event_id, consumer, queue, job_name, generation, opened_at, payload, headers (JSON text), created_at, options (JSON text, null when unsubscribed).
+-- Guard: none, it only reads. Locks: none. Index: deliveries_pkey, outbox_events_pkey, subscriptions_pkey.
+SELECT d.event_id, d.consumer, d.queue, d.job_name, d.generation, d.opened_at,
+  o.payload::text AS payload, o.headers::text AS headers, o.created_at, s.options::text AS options
+FROM unnest((:event_ids)::uuid[], (:consumers)::text[]) AS k(event_id, consumer)
+JOIN homing.deliveries d USING (event_id, consumer)
+JOIN homing.outbox_events o ON o.id = d.event_id
+LEFT JOIN homing.subscriptions s ON s.topic = o.topic AND s.consumer = d.consumer;

@@ -1,0 +1,21 @@
+"""The ledger's statements, by verb."""
+
+from homing.schema.statement import load
+
+_HERE = "homing.ledger"
+
+SETTLE = load(_HERE, "settle")
+SETTLE_JOB = load(_HERE, "settle_job")
+FINISH_SETTLE = load(_HERE, "finish_settle")
+SETTLE_GROUP = load(_HERE, "settle_group")
+SETTLE_JOB_GROUP = load(_HERE, "settle_job_group")
+READ = load(_HERE, "read")
+IDENTIFY = load(_HERE, "identify")
+EPOCHS = load(_HERE, "epochs")
+LOOK = load(_HERE, "look")
+LOOKED = load(_HERE, "looked")
+SWEEP = load(_HERE, "sweep")
+QUEUES = load(_HERE, "queues")
+PAYLOADS = load(_HERE, "payloads")
+BEAT = load(_HERE, "beat")
+LEAVE = load(_HERE, "leave")

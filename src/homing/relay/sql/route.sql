@@ -1,0 +1,23 @@
+-- route: open the deliveries of a bounded number of unpublished events per subscribed topic, and mark the events routed.
+-- Parameters: page integer (events per topic); queues text[], epochs integer[] (verified on this relay's connection; unknown = 0 = due).
+-- Result: one row per delivery opened, with what its job needs. Nothing is written after a successful dispatch.
+-- Guard: published_at, the deliveries' primary key. Locks: the events, skipping those another relay holds, until commit.
+-- Index: outbox_events_unpublished, subscriptions_pkey. Topics without a subscription are never read.
+WITH topics AS (SELECT DISTINCT topic FROM homing.subscriptions WHERE retired_at IS NULL),
+batch AS MATERIALIZED (
+  SELECT e.* FROM topics t CROSS JOIN LATERAL (
+    SELECT id, topic, payload, headers, created_at FROM homing.outbox_events o
+    WHERE o.topic = t.topic AND o.published_at IS NULL AND o.parked_error IS NULL AND o.available_at <= now()
+    ORDER BY o.available_at, o.id LIMIT (:page)::integer FOR UPDATE SKIP LOCKED) e),
+opened AS (
+  INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, epoch, check_at)
+  SELECT b.id, s.consumer, s.queue, s.job_name, coalesce(k.epoch, 0), now() + interval '30 s'
+  FROM batch b JOIN homing.subscriptions s ON s.topic = b.topic AND s.retired_at IS NULL
+  LEFT JOIN unnest((:queues)::text[], (:epochs)::integer[]) AS k(queue, epoch) ON k.queue = s.queue
+  ON CONFLICT (event_id, consumer) DO NOTHING
+  RETURNING event_id, consumer, queue, job_name, generation, opened_at),
+marked AS (
+  UPDATE homing.outbox_events o SET published_at = clock_timestamp() FROM batch b WHERE o.id = b.id RETURNING o.id)
+SELECT d.event_id, d.consumer, d.queue, d.job_name, d.generation, d.opened_at, b.payload::text AS payload,
+  b.headers::text AS headers, b.created_at, s.options::text AS options
+FROM opened d JOIN batch b ON b.id = d.event_id JOIN homing.subscriptions s ON s.topic = b.topic AND s.consumer = d.consumer;
