@@ -1,12 +1,14 @@
 """From an event to JSON and back, refusing everything that would arrive changed somewhere else.
 
-PostgreSQL's jsonb refuses NUL characters and lone surrogates, Node and Bull Board round integers beyond 2^53, JSON has no
-NaN. Each of these is refused before a connection is touched, and the text names the field.
+PostgreSQL's jsonb refuses NUL characters and lone surrogates and writes large floats as whole numbers, Node and Bull Board round
+integers beyond 2^53, JSON has no NaN. Each of these is refused before a connection is touched, and the text names the field.
 """
 
 import json
 import math
 from typing import Any
+
+from pydantic import SecretBytes, SecretStr
 
 from homing.errors import PayloadError
 from homing.events.event import Event
@@ -42,12 +44,14 @@ def check_json(value: object, where: str) -> None:
             _check_text(value, where)
         case bool() | None:
             return
-        case int() if abs(value) > MAX_EXACT_INTEGER:
-            raise PayloadError(
-                f"{where} is {value}: integers beyond ±2^53 change silently in Node; declare the field as str"
-            )
         case float() if not math.isfinite(value):
             raise PayloadError(f"{where} is {value}: JSON has no NaN and no infinity")
+        case int() | float() if abs(value) > MAX_EXACT_INTEGER:
+            raise PayloadError(
+                f"{where} is {value}: numbers beyond ±2^53 change silently in Node and jsonb; declare the field as str"
+            )
+        case SecretStr() | SecretBytes():
+            raise PayloadError(f"{where} is a secret and would arrive as asterisks: keep secrets out of events")
         case dict():
             for key, item in value.items():
                 _check_text(str(key), f"{where}: a key")

@@ -1,6 +1,6 @@
 """What happened: immutable facts that know their topic. Declaring one needs no database, no engine and no app object."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 from uuid import UUID
@@ -37,7 +37,12 @@ class Event(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        ser_json_inf_nan="constants",  # never a silent null: the codec must see them to refuse them
     )
 
     event_type: ClassVar[EventType] = EventType(topic="")
@@ -60,6 +65,13 @@ class Event(BaseModel):
     def event_id(self) -> EventId:
         """The identity of this fact, made with the object (UUID version 7)."""
         return self._id
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy the event; with an `update` it is another fact, and gets an id of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            copied._id = new_event_id()  # noqa: SLF001 - our own private attribute, set where the object is made
+        return copied
 
     @classmethod
     def upcast(cls, *, from_version: int) -> Callable[[Upcast], Upcast]:
@@ -102,9 +114,10 @@ class Event(BaseModel):
 
 
 def aggregate_id(event: Event) -> str | None:
-    """The id of the thing that `event` happened to, as text; `None` when its class names no aggregate."""
+    """The id of the thing that `event` happened to, as text; `None` when its class names no aggregate or the field is `None`."""
     name = event.event_type.aggregate
-    return None if name is None else str(getattr(event, name))
+    value = None if name is None else getattr(event, name)
+    return None if value is None else str(value)
 
 
 def known_events() -> list[type[Event]]:

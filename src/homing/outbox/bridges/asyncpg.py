@@ -16,12 +16,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProx
 
 async def record_on_connection(conn: Connection, recording: Recording) -> None:
     """Write in the transaction that is open on `conn`; without one, every statement would commit by itself."""
-    if conn.is_closed():
-        raise TransactionRequiredError("the asyncpg connection is closed: record before the transaction ends")
-    if not conn.is_in_transaction():
-        raise TransactionRequiredError(
-            "the asyncpg connection has no open transaction: wrap the change and its events in `async with conn.transaction():`"
-        )
+    _require_transaction(conn)
     sql = statement.load("homing.outbox", "record")
     database = _database_of(conn)
     try:
@@ -31,6 +26,19 @@ async def record_on_connection(conn: Connection, recording: Recording) -> None:
             raise ledger_missing(database, error) from error
         raise
     confirm_ledger(None if row is None else row[0], expected=recording.ledger, database=database)
+
+
+def _require_transaction(conn: Connection) -> None:
+    try:
+        closed, in_transaction = conn.is_closed(), conn.is_in_transaction()
+    except asyncpg.InterfaceError as error:
+        raise TransactionRequiredError(f"the asyncpg connection is out of use ({error})") from error
+    if closed:
+        raise TransactionRequiredError("the asyncpg connection is closed: record before the transaction ends")
+    if not in_transaction:
+        raise TransactionRequiredError(
+            "the asyncpg connection has no open transaction: wrap the change and its events in `async with conn.transaction():`"
+        )
 
 
 def _database_of(conn: Connection) -> str | None:
