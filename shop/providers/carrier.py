@@ -8,7 +8,6 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -103,18 +102,20 @@ class Carrier:
 
 
 def create_app(
-    controls: Controls, *, state_file: Path | None = None, clock: Callable[[], float] = time.time
+    controls: Controls, journal: Journal | None = None, *, clock: Callable[[], float] = time.time
 ) -> Starlette:
-    """Build the carrier, with the history in `state_file` if there is one; `clock` is in seconds since the epoch."""
-    carrier = Carrier(controls, CarrierBooks(Journal(state_file)), clock)
-    return Starlette(routes=carrier.routes(), exception_handlers={RefusedError: refuse_request})
+    """Build the carrier with the history in `journal`, which stays the caller's to close; `clock` is in epoch seconds."""
+    journal = Journal() if journal is None else journal
+    routes = Carrier(controls, CarrierBooks(journal), clock).routes()
+    return Starlette(routes=routes, exception_handlers={RefusedError: refuse_request})
 
 
 def main() -> None:
     """Serve until told to stop."""
     options = read_command_line("carrier", OPERATIONS, DEFAULTS, sys.argv[1:])
     controls = Controls(options.knobs, OPERATIONS)
-    asyncio.run(serve(create_app(controls, state_file=options.state_file), controls, options))
+    with Journal(options.state_file) as journal:
+        asyncio.run(serve(create_app(controls, journal), controls, options))
 
 
 def _api_key(request: Request) -> str | None:

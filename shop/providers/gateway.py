@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -150,18 +149,20 @@ class Gateway:
 
 
 def create_app(
-    controls: Controls, *, state_file: Path | None = None, clock: Callable[[], float] = time.time
+    controls: Controls, journal: Journal | None = None, *, clock: Callable[[], float] = time.time
 ) -> Starlette:
-    """Build the gateway, with the history in `state_file` if there is one; `clock` is in seconds since the epoch."""
-    gateway = Gateway(controls, GatewayBooks(Journal(state_file), clock))
-    return Starlette(routes=gateway.routes(), exception_handlers={RefusedError: refuse_request})
+    """Build the gateway with the history in `journal`, which stays the caller's to close; `clock` is in epoch seconds."""
+    journal = Journal() if journal is None else journal
+    routes = Gateway(controls, GatewayBooks(journal, clock)).routes()
+    return Starlette(routes=routes, exception_handlers={RefusedError: refuse_request})
 
 
 def main() -> None:
     """Serve until told to stop."""
     options = read_command_line("gateway", OPERATIONS, Knobs(), sys.argv[1:])
     controls = Controls(options.knobs, OPERATIONS)
-    asyncio.run(serve(create_app(controls, state_file=options.state_file), controls, options))
+    with Journal(options.state_file) as journal:
+        asyncio.run(serve(create_app(controls, journal), controls, options))
 
 
 def _ask(request: Request, operation: Operation, body: BaseModel) -> Ask:

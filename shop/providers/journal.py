@@ -4,6 +4,8 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 
 class DamagedJournalError(Exception):
@@ -17,7 +19,7 @@ class Journal:
     kill never had its answer sent; it is dropped. Without a path nothing is kept.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._file = None if path is None else path.open("ab", buffering=0)
 
@@ -41,6 +43,11 @@ class Journal:
         if self._file is not None:
             self._file.write(line.encode() + b"\n")
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._file is not None:
             self._file.close()
