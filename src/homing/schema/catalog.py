@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
+from homing.errors import ConfigurationError
 from homing.schema.statement import Statement, load
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
@@ -57,9 +58,10 @@ def statements(from_: int = 0, to: int | None = None, *, engine: str = "redis") 
     For Alembic: `for statement in statements(0): op.execute(statement)`, in the transaction of the caller. Version 0 is a
     database without Homing. The statements keep the list of applied migrations too, so that `migrate` can take over.
     """
+    to = require_version(to)
     result = [] if from_ > 0 else [_sql("create_schema").text, _sql("create_migrations").text]
     for migration in migrations():
-        if from_ < migration.number and (to is None or migration.number <= to):
+        if from_ < migration.number <= to:
             result += split(migration.text)
             result.append(_filled(_sql("mark_migrated"), _row(migration)))
             if migration.number == 1:
@@ -70,12 +72,21 @@ def statements(from_: int = 0, to: int | None = None, *, engine: str = "redis") 
 def script(from_: int = 0, to: int | None = None, *, engine: str = "redis") -> str:
     """The same as one text for `psql`: all or nothing."""
     body = ";\n\n".join(statements(from_, to, engine=engine))
-    return f"-- Homing's tables from version {from_} to {to or latest()}, for the engine {engine}.\nBEGIN;\n\n{body};\n\nCOMMIT;\n"
+    return f"-- Homing's tables from version {from_} to {require_version(to)}, for the engine {engine}.\nBEGIN;\n\n{body};\n\nCOMMIT;\n"
 
 
 def latest() -> int:
     """The version of the schema that this code was written for."""
     return migrations()[-1].number
+
+
+def require_version(to: int | None) -> int:
+    """`to`, or the newest version for `None`; raises `ConfigurationError` for a version that this code does not have."""
+    if to is not None and not 1 <= to <= latest():
+        raise ConfigurationError(
+            f"--to {to} is no version of the schema: give a number from 1 to {latest()}, or leave it out"
+        )
+    return latest() if to is None else to
 
 
 def split(text: str) -> list[str]:

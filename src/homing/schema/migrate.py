@@ -5,34 +5,37 @@ from collections.abc import Sequence
 import asyncpg
 
 from homing.errors import SchemaError
-from homing.schema.catalog import Migration, latest, migrations
+from homing.schema.catalog import Migration, latest, migrations, require_version
 from homing.schema.identity import require_engine, require_postgres
 from homing.schema.statement import load
 
-_WAIT_FOR_OTHERS = "SET LOCAL lock_timeout = '60s'"
-_WAIT_FOR_TABLES = "SET LOCAL lock_timeout = '5s'"
+_WAIT_FOR_OTHERS_SECONDS = 60.0
 
 
-async def migrate(connection: asyncpg.Connection, *, engine: str, to: int | None = None) -> list[str]:
+async def migrate(
+    connection: asyncpg.Connection, *, engine: str, to: int | None = None, lock_timeout_seconds: float = 5
+) -> list[str]:
     """Apply the missing migrations up to `to` (`None` = all), name the ledger, and return the names of those applied.
 
     Each migration commits by itself: after a crash the next call goes on where this one ended. Several callers at once
-    wait for each other. A table that somebody else holds for more than 5 seconds ends it with a `SchemaError`; so does
-    an applied migration whose text has changed since, a newer schema, and a ledger in use for another engine.
+    wait for each other. A table that somebody else holds for `lock_timeout_seconds` ends it with a `SchemaError`; so does an
+    applied migration whose text has changed since, a newer schema, and a ledger in use for another engine.
     """
     require_postgres(connection)
+    to = require_version(to)
     applied: list[str] = []
-    while (name := await _apply_next(connection, engine, latest() if to is None else to)) is not None:
+    while (name := await _apply_next(connection, engine, to, lock_timeout_seconds)) is not None:
         applied.append(name)
     return applied
 
 
-async def _apply_next(connection: asyncpg.Connection, engine: str, to: int) -> str | None:
+async def _apply_next(connection: asyncpg.Connection, engine: str, to: int, lock_timeout_seconds: float) -> str | None:
     """Apply one migration and return its name, or settle the ledger's engine and return `None`: one transaction."""
     try:
         async with connection.transaction():
-            await _run(connection, "lock_migrations", waiting=_WAIT_FOR_OTHERS)
-            await connection.execute(_WAIT_FOR_TABLES)
+            await _limit_waiting(connection, _WAIT_FOR_OTHERS_SECONDS)
+            await _run(connection, "lock_migrations")
+            await _limit_waiting(connection, lock_timeout_seconds)
             missing = await _missing(connection, to)
             if missing:
                 return await _apply(connection, missing[0])
@@ -82,7 +85,9 @@ async def _settle_engine(connection: asyncpg.Connection, engine: str) -> None:
     require_engine(ledger["engine"] if ledger else "", engine)
 
 
-async def _run(connection: asyncpg.Connection, verb: str, *arguments: object, waiting: str | None = None) -> None:
-    if waiting is not None:
-        await connection.execute(waiting)
+async def _limit_waiting(connection: asyncpg.Connection, seconds: float) -> None:
+    await _run(connection, "limit_waiting", f"{seconds * 1000:.0f}ms")
+
+
+async def _run(connection: asyncpg.Connection, verb: str, *arguments: object) -> None:
     await connection.execute(load("homing.schema", verb).numbered, *arguments)

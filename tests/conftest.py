@@ -1,0 +1,115 @@
+"""Real servers for tests: one of each for a session, one database and one key prefix for a test."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+import psycopg
+import pytest
+from psycopg import sql
+from redis import Redis
+
+from homing.config.settings import Settings
+from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, stop_with_parent
+from homing.schema import migrate
+
+_TEMPLATE = "homing_template"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the variables of whoever runs the tests: no test reaches a server that it did not start."""
+    for name in list(os.environ):
+        if name in ("DATABASE_URL", "REDIS_URL") or (name.startswith("HOMING_") and "EMBEDDED" not in name):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """The PostgreSQL of this test session. A test that stops or kills a server starts its own."""
+    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), settings=fast_test_settings)
+    with server:
+        stop_with_parent(server)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """The Valkey of this test session. A test that flushes, stops or kills a server starts its own."""
+    server = EmbeddedValkey(tmp_path_factory.mktemp("valkey"))
+    with server:
+        stop_with_parent(server)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _template(postgres_server: EmbeddedPostgres) -> str:
+    """A migrated database that others are copied from."""
+    _execute(postgres_server.url(), sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves pytest-asyncio's own loop alone
+        runner.run(_migrate(postgres_server.url(_TEMPLATE)))
+    return _TEMPLATE
+
+
+@pytest.fixture
+def database_url(postgres_server: EmbeddedPostgres, _template: str) -> Iterator[str]:
+    """A database of this test's own, migrated for the redis engine, with its own ledger id; dropped afterwards."""
+    with _database(postgres_server, _template) as url:
+        _execute(url, sql.SQL("UPDATE homing.ledger SET ledger_id = gen_random_uuid()"))
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
+    """A database of this test's own, without Homing's tables; dropped afterwards."""
+    with _database(postgres_server, "template1") as url:
+        yield url
+
+
+@pytest.fixture
+def redis_url(valkey_server: EmbeddedValkey) -> str:
+    """The session's Valkey, shared by all tests: keep to `redis_prefix` in it."""
+    return valkey_server.url()
+
+
+@pytest.fixture
+def redis_prefix(redis_url: str) -> Iterator[str]:
+    """A key prefix of this test's own; every key under it is deleted afterwards."""
+    prefix = f"t{secrets.token_hex(6)}"
+    yield prefix
+    with Redis.from_url(redis_url) as client:
+        for key in client.scan_iter(match=f"{prefix}:*", count=1000):
+            client.unlink(key)
+
+
+@pytest.fixture
+def settings(database_url: str, redis_url: str, redis_prefix: str) -> Settings:
+    """The settings of a process that works on this test's database and prefix."""
+    return Settings(database_url=database_url, redis_url=redis_url, prefix=redis_prefix)
+
+
+@contextmanager
+def _database(server: EmbeddedPostgres, template: str) -> Iterator[str]:
+    name = f"t_{secrets.token_hex(6)}"
+    copied = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+    _execute(server.url(), copied)
+    try:
+        yield server.url(name)
+    finally:
+        _execute(server.url(), sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+async def _migrate(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await migrate(connection, engine="redis")
+    finally:
+        await connection.close()

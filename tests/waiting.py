@@ -1,0 +1,41 @@
+"""Waiting for a condition, with an end: the only place where a test sleeps."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.01
+
+
+async def until(predicate: Callable[[], T | Awaitable[T]], timeout_seconds: float = 10, what: str = "") -> T:
+    """Ask `predicate`, plain or async, until its answer is true, and return that answer; fail after `timeout_seconds`."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        asked = predicate()
+        answer: T = await asked if inspect.isawaitable(asked) else asked
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            raise AssertionError(_complaint(predicate, timeout_seconds, what, answer))
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def wait_until(predicate: Callable[[], T], timeout_seconds: float = 10, what: str = "") -> T:
+    """The same for tests without an event loop."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        answer = predicate()
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            raise AssertionError(_complaint(predicate, timeout_seconds, what, answer))
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _complaint(predicate: object, timeout_seconds: float, what: str, answer: object) -> str:
+    name = what or getattr(predicate, "__qualname__", repr(predicate))
+    return f"waited {timeout_seconds:g} s in vain for: {name} (last answer: {answer!r})"
