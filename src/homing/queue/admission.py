@@ -1,0 +1,51 @@
+"""Which jobs no engine takes: pure, and the same for every engine, so that a test never admits what Redis would not."""
+
+import math
+
+from homing.queue.job import NewJob
+
+LONGEST_ID = 500
+LOWEST_PRIORITY = 2_097_151
+
+# A job lives under the same key prefix as its queue's own structures; an id that equals one of their names would
+# be taken for an existing job and the job would be lost without a word.
+RESERVED_IDS = frozenset(
+    {"active", "completed", "de", "delayed", "dn", "events", "failed", "id", "limiter", "marker", "meta", "paused"}
+    | {"pc", "prioritized", "repeat", "stalled", "stalled-check", "wait", "waiting-children"}
+)
+
+
+def refusal(job: NewJob) -> str | None:
+    """Why the job cannot be added, or `None` when it can."""
+    return _refused_id(job.id) or _refused_terms(job) or _refused_text(job)
+
+
+def _refused_id(job_id: str) -> str | None:
+    if not job_id or len(job_id) > LONGEST_ID:
+        return f"a job id has 1 to {LONGEST_ID} characters, not {len(job_id)}"
+    if ":" in job_id:
+        return f"a job id has no colon, unlike {job_id!r}"
+    if job_id.removeprefix("-").isdecimal():
+        return f"a job id is no integer, because BullMQ counts its own ids, unlike {job_id!r}"
+    if job_id in RESERVED_IDS:
+        return f"a job id is none of the queue's own key names, unlike {job_id!r}"
+    return None
+
+
+def _refused_terms(job: NewJob) -> str | None:
+    if not 0 <= job.priority <= LOWEST_PRIORITY:
+        return f"a priority lies between 0 and {LOWEST_PRIORITY}, unlike {job.priority!r}"
+    if not (math.isfinite(job.delay_seconds) and job.delay_seconds >= 0):
+        return f"a delay is a finite number of seconds ≥ 0, not {job.delay_seconds!r}"
+    if job.attempts < 1:
+        return f"a job has at least one attempt, not {job.attempts!r}"
+    return None
+
+
+def _refused_text(job: NewJob) -> str | None:
+    for what, text in (("id", job.id), ("name", job.name), ("data", job.data)):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"the {what} of a job must be valid Unicode: {error.reason} at {error.start}"
+    return None

@@ -1,0 +1,225 @@
+"""The engine in memory: the same answers as Redis, for tests and for the test kit. Nothing survives the process."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from homing.clock import Clock, SystemClock
+from homing.ids import JobId
+from homing.queue.admission import refusal
+from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.memory_queue import MemoryQueue
+from homing.queue.port import Accepted, AddResult, ClaimRequest, Extender, Finished, Held, Idle, Refused
+
+
+class MemoryEngine:
+    """Queues in this process, with a clock that a test can hold.
+
+    Used from one event loop; its extenders may run in other threads. `flush` loses everything, as a flushed Redis does.
+    """
+
+    name = "memory"
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._queues: dict[str, MemoryQueue] = {}
+        self._guard = threading.RLock()
+        self._incarnation = 1
+        self._changed = asyncio.Event()
+        self._interrupted: asyncio.Event | None = None
+
+    async def open(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to disconnect from: the jobs stay until the engine itself is gone."""
+
+    async def identity(self, queue: str) -> str:
+        """Changes with every flush."""
+        return f"memory:{queue}:{self._incarnation}"
+
+    async def clock_offset_seconds(self) -> float:
+        """None: the engine and its caller read the same clock."""
+        return 0.0
+
+    def flush(self) -> None:
+        """Lose every job and every lease of every queue; the identity changes."""
+        with self._guard:
+            self._queues.clear()
+            self._incarnation += 1
+
+    def look_again(self) -> None:
+        """Wake a sleeping `wait` to read the clock again: call it after moving a clock by hand."""
+        self._changed.set()
+
+    # ── Adding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[AddResult]:
+        """Add jobs, each idempotent by its id; one answer per job, in order. A delay counts from now."""
+        answers: list[AddResult] = []
+        with self._guard:
+            for job in jobs:
+                error = refusal(job)
+                if error is None:
+                    self._queue(queue).add(job)
+                answers.append(Accepted.ACCEPTED if error is None else Refused(error))
+        self._changed.set()
+        return answers
+
+    # ── Leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def claim(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Lease the next job, if there is one."""
+        with self._guard:
+            return self._queue(queue).claim(request)
+
+    async def complete(
+        self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
+    ) -> Finished:
+        """End a job as completed; lease the next one in the same step."""
+        del result  # nobody can read it here
+        return self._finish(job, None, mark, keep, claim_next)
+
+    async def fail(
+        self,
+        job: ClaimedJob,
+        reason: str,
+        *,
+        stack: str,
+        mark: str | None,
+        keep: KeepRule,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """End a job as failed for good; lease the next one in the same step."""
+        del stack  # nobody can read it here
+        return self._finish(job, reason, mark, keep, claim_next)
+
+    async def retry(
+        self,
+        job: ClaimedJob,
+        delay_seconds: float,
+        *,
+        spend_attempt: bool,
+        reason: str,
+        stack: str,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """Give a job back to run again. Without a delay it goes to the end of the line."""
+        del reason, stack  # nobody can read them here
+        with self._guard:
+            queue = self._queue(job.lease.queue)
+            held = queue.retry(job.lease, max(0.0, delay_seconds), spend_attempt=spend_attempt)
+            self._changed.set()
+            return self._and_next(queue, held, claim_next)
+
+    async def release(self, job: ClaimedJob) -> Held:
+        """Give a job back untouched, to be claimed next."""
+        with self._guard:
+            held = self._queue(job.lease.queue).release(job.lease)
+        self._changed.set()
+        return held
+
+    def extender(self) -> Extender:
+        """A renewer for use in another thread."""
+        return _MemoryExtender(self)
+
+    def extend(self, lease: Lease, lease_seconds: float) -> Held:
+        """Renew one lease; may be called from any thread."""
+        with self._guard:
+            return self._queue(lease.queue).extend(lease, lease_seconds)
+
+    async def rescue(self, queue: str, interval_seconds: float) -> list[JobId]:
+        """Put running jobs whose lease is missing at two looks, `interval_seconds` apart, back to waiting."""
+        with self._guard:
+            rescued = self._queue(queue).rescue(interval_seconds)
+        self._changed.set()
+        return rescued
+
+    # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def wait(self, queues: Sequence[str], timeout_seconds: float) -> str | None:
+        """Sleep until one of `queues` may have a claimable job, and name it; one wait at a time."""
+        if self._interrupted is not None:
+            raise RuntimeError("this engine is already waiting: one wait at a time, over all queues")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        self._interrupted = asyncio.Event()
+        try:
+            while True:
+                self._changed.clear()
+                found, due_seconds = self._first_claimable(queues)
+                left = deadline - loop.time()
+                if found is not None or left <= 0 or self._interrupted.is_set():
+                    return None if self._interrupted.is_set() else found
+                await self._sleep(min(left, due_seconds))
+        finally:
+            self._interrupted = None
+
+    async def interrupt(self) -> None:
+        """Make a sleeping `wait` return `None` now."""
+        if self._interrupted is not None:
+            self._interrupted.set()
+            self._changed.set()
+
+    async def _sleep(self, seconds: float) -> None:
+        waiter = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({waiter}, timeout=seconds)
+        finally:
+            waiter.cancel()
+
+    def _first_claimable(self, queues: Sequence[str]) -> tuple[str | None, float]:
+        with self._guard:
+            due = [(self._queue(name).seconds_to_claimable(), name) for name in queues]
+        seconds, name = min(due, key=lambda pair: pair[0], default=(float("inf"), None))
+        return (name if seconds <= 0 else None), seconds
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
+        """What the engine knows of these ids, one answer per id."""
+        with self._guard:
+            return [self._queue(queue).trace(job_id) for job_id in ids]
+
+    async def remove(self, queue: str, job_id: JobId) -> bool:
+        """Remove a job that nobody is running; `False` when it is leased."""
+        with self._guard:
+            return self._queue(queue).remove(job_id)
+
+    async def counts(self, queue: str) -> JobCounts:
+        """Jobs of the queue by state."""
+        with self._guard:
+            return self._queue(queue).counts()
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _queue(self, name: str) -> MemoryQueue:
+        if name not in self._queues:
+            self._queues[name] = MemoryQueue(name, self._clock)
+        return self._queues[name]
+
+    def _finish(
+        self, job: ClaimedJob, failure: str | None, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
+    ) -> Finished:
+        with self._guard:
+            queue = self._queue(job.lease.queue)
+            return self._and_next(queue, queue.finish(job.lease, failure, mark, keep), claim_next)
+
+    def _and_next(self, queue: MemoryQueue, held: Held, claim_next: ClaimRequest | None) -> Finished:
+        if held is not Held.HELD or claim_next is None:
+            return Finished(held)
+        return Finished(held, queue.claim(claim_next))
+
+
+class _MemoryExtender:
+    """Renews leases from any thread."""
+
+    def __init__(self, engine: MemoryEngine) -> None:
+        self._engine = engine
+
+    def extend(self, leases: Sequence[Lease], lease_seconds: float) -> list[Held]:
+        """Renew each lease; one answer per lease, in order."""
+        return [self._engine.extend(lease, lease_seconds) for lease in leases]
+
+    def close(self) -> None:
+        """Nothing to close."""

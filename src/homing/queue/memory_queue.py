@@ -1,0 +1,294 @@
+"""One queue in memory: BullMQ's state machine without its clockwork. Plain calls, no awaiting, no threads of its own."""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+from homing.clock import Clock
+from homing.ids import JobId, LeaseToken
+from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.port import ClaimRequest, Held, Idle, Limit
+
+
+class State(Enum):
+    """Where a job is."""
+
+    WAITING = "waiting"
+    PRIORITIZED = "prioritized"
+    DELAYED = "delayed"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A job and what happened to it. `place` orders it among jobs of its state."""
+
+    job: NewJob
+    state: State
+    starts: int = 0
+    attempts_made: int = 0
+    stalls: int = 0
+    mark: str | None = None
+    failure: str | None = None
+    token: LeaseToken | None = None
+    lease_ends: float = 0.0
+    place: tuple[float, int] = (0.0, 0)
+
+
+class MemoryQueue:
+    """The jobs of one queue. Every call first lets time pass: delayed jobs that are due move to waiting."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
+        self._entries: dict[JobId, _Entry] = {}
+        self._waiting: deque[JobId] = deque()
+        self._ordered: dict[State, list[tuple[tuple[float, int], JobId]]] = {State.PRIORITIZED: [], State.DELAYED: []}
+        self._finished: dict[State, dict[JobId, float]] = {State.COMPLETED: {}, State.FAILED: {}}
+        self._suspects: set[JobId] = set()
+        self._next_look = float("-inf")
+        self._window_ends = float("-inf")
+        self._window_starts = 0
+        self._turn = count(1)
+
+    # ── Adding and claiming ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, job: NewJob) -> None:
+        """Add a job, unless its id is taken by a job in any state."""
+        if job.id in self._entries:
+            return
+        self._entries[job.id] = entry = _Entry(job, State.WAITING)
+        if job.delay_seconds > 0:
+            self._delay(entry, job.delay_seconds)
+        else:
+            self._line_up(entry)
+
+    def claim(self, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Lease the next job: those without a priority first, then by priority, then in the order they came."""
+        self._promote()
+        blocked = self._limit_wait_seconds(request.limit)
+        if blocked > 0:
+            return Idle(retry_seconds=blocked)
+        entry = self._next_entry()
+        if entry is None:
+            due = self.seconds_to_claimable()
+            return Idle(None if due == float("inf") else due)
+        self._note_start(request.limit)
+        entry.state = State.ACTIVE
+        entry.starts += 1
+        entry.token, entry.lease_ends = request.token, self._now() + request.lease_seconds
+        return self._claimed(entry, request.token)
+
+    def seconds_to_claimable(self) -> float:
+        """When a claim may find something, as far as time alone decides; infinite when only an add can help."""
+        self._promote()
+        if self._waiting or self._peek(State.PRIORITIZED):
+            return 0.0
+        first = self._peek(State.DELAYED)
+        return float("inf") if first is None else max(0.0, first.place[0] - self._now())
+
+    # ── What needs the lease ────────────────────────────────────────────────────────────────────────────────────────
+
+    def finish(self, lease: Lease, failure: str | None, mark: str | None, keep: KeepRule) -> Held:
+        """End a job; `failure` is the reason, or `None` for a completed one."""
+        entry, held = self._take(lease)
+        if entry is None:
+            return held
+        entry.attempts_made += 1
+        entry.mark = entry.mark if mark is None else mark
+        entry.failure = failure
+        entry.state = State.COMPLETED if failure is None else State.FAILED
+        if keep.count == 0:
+            del self._entries[lease.job_id]
+            return held
+        self._finished[entry.state][lease.job_id] = self._now()
+        self._trim(entry.state, keep)
+        return held
+
+    def retry(self, lease: Lease, delay_seconds: float, *, spend_attempt: bool) -> Held:
+        """Give a job back, after a delay or to the end of the line."""
+        entry, held = self._take(lease)
+        if entry is None:
+            return held
+        entry.attempts_made += spend_attempt
+        if delay_seconds > 0 or not spend_attempt:
+            self._delay(entry, delay_seconds)
+        else:
+            self._line_up(entry)
+        return held
+
+    def release(self, lease: Lease) -> Held:
+        """Give a job back to the front of the line."""
+        entry, held = self._take(lease)
+        if entry is not None:
+            self._put_first(entry)
+        return held
+
+    def extend(self, lease: Lease, lease_seconds: float) -> Held:
+        """Renew a lease that is still ours."""
+        entry, held = self._held(lease)
+        if entry is None:
+            return held
+        entry.lease_ends = self._now() + lease_seconds
+        self._suspects.discard(lease.job_id)
+        return held
+
+    def rescue(self, interval_seconds: float) -> list[JobId]:
+        """Give back running jobs that had no lease at this look and none was renewed since the last."""
+        if self._now() < self._next_look:
+            return []
+        self._next_look = self._now() + interval_seconds
+        rescued = [job_id for job_id in sorted(self._suspects) if self._is_unleased(job_id)]
+        for job_id in rescued:
+            entry = self._entries[job_id]
+            entry.stalls += 1
+            entry.state, entry.token = State.WAITING, None
+            self._waiting.appendleft(job_id)
+        self._suspects = {job_id for job_id, entry in self._entries.items() if entry.state is State.ACTIVE}
+        return rescued
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def trace(self, job_id: JobId) -> JobTrace:
+        """What is known of an id."""
+        entry = self._entries.get(job_id)
+        if entry is None:
+            return JobTrace(exists=False)
+        return JobTrace(
+            exists=True,
+            name=entry.job.name,
+            finished=entry.state in self._finished,
+            failed_reason=entry.failure,
+            mark=entry.mark,
+        )
+
+    def remove(self, job_id: JobId) -> bool:
+        """Remove a job that is not leased; an unknown id is removed already."""
+        entry = self._entries.get(job_id)
+        if entry is None:
+            return True
+        if entry.token is not None and entry.lease_ends > self._now():
+            return False
+        if job_id in self._waiting:
+            self._waiting.remove(job_id)
+        self._finished[State.COMPLETED].pop(job_id, None)
+        self._finished[State.FAILED].pop(job_id, None)
+        self._suspects.discard(job_id)
+        del self._entries[job_id]
+        return True
+
+    def counts(self) -> JobCounts:
+        """Jobs by state."""
+        states = [entry.state for entry in self._entries.values()]
+        return JobCounts(**{state.value: states.count(state) for state in State})
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+    def _line_up(self, entry: _Entry) -> None:
+        if entry.job.priority:
+            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), next(self._turn))
+        else:
+            entry.state = State.WAITING
+            self._waiting.append(entry.job.id)
+
+    def _put_first(self, entry: _Entry) -> None:
+        if entry.job.priority:
+            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), 0)
+        else:
+            entry.state = State.WAITING
+            self._waiting.appendleft(entry.job.id)
+
+    def _delay(self, entry: _Entry, seconds: float) -> None:
+        self._put_in_order(entry, State.DELAYED, self._now() + seconds, next(self._turn))
+
+    def _put_in_order(self, entry: _Entry, state: State, first: float, turn: int) -> None:
+        entry.state, entry.place = state, (first, turn)
+        heapq.heappush(self._ordered[state], (entry.place, entry.job.id))
+
+    def _peek(self, state: State) -> _Entry | None:
+        """The first job of an ordered state; places that a job has left since are dropped on the way."""
+        heap = self._ordered[state]
+        while heap:
+            place, job_id = heap[0]
+            entry = self._entries.get(job_id)
+            if entry is not None and entry.state is state and entry.place == place:
+                return entry
+            heapq.heappop(heap)
+        return None
+
+    def _promote(self) -> None:
+        while (first := self._peek(State.DELAYED)) is not None and first.place[0] <= self._now():
+            heapq.heappop(self._ordered[State.DELAYED])
+            self._line_up(first)
+
+    def _next_entry(self) -> _Entry | None:
+        if self._waiting:
+            return self._entries[self._waiting.popleft()]
+        first = self._peek(State.PRIORITIZED)
+        if first is not None:
+            heapq.heappop(self._ordered[State.PRIORITIZED])
+        return first
+
+    def _limit_wait_seconds(self, limit: Limit | None) -> float:
+        if limit is None or self._window_starts < limit.jobs:
+            return 0.0
+        return max(0.0, self._window_ends - self._now())
+
+    def _note_start(self, limit: Limit | None) -> None:
+        if limit is None:
+            return
+        if self._now() >= self._window_ends:
+            self._window_ends, self._window_starts = self._now() + limit.seconds, 0
+        self._window_starts += 1
+
+    def _claimed(self, entry: _Entry, token: LeaseToken) -> ClaimedJob:
+        return ClaimedJob(
+            lease=Lease(self._name, entry.job.id, token),
+            name=entry.job.name,
+            data=entry.job.data,
+            timestamp_ms=entry.job.timestamp_ms,
+            attempts=entry.job.attempts,
+            starts=entry.starts,
+            attempts_made=entry.attempts_made,
+            stalls=entry.stalls,
+            mark=entry.mark,
+        )
+
+    def _held(self, lease: Lease) -> tuple[_Entry | None, Held]:
+        entry = self._entries.get(lease.job_id)
+        if entry is None:
+            return None, Held.MISSING
+        if entry.token is None or entry.lease_ends <= self._now():
+            return None, Held.TAKEN if entry.state in self._finished else Held.MISSING
+        if entry.token != lease.token:
+            return None, Held.TAKEN
+        return entry, Held.HELD
+
+    def _take(self, lease: Lease) -> tuple[_Entry | None, Held]:
+        """End the lease, if it is ours."""
+        entry, held = self._held(lease)
+        if entry is not None:
+            entry.token = None
+            self._suspects.discard(lease.job_id)
+        return entry, held
+
+    def _is_unleased(self, job_id: JobId) -> bool:
+        entry = self._entries.get(job_id)
+        return entry is not None and entry.state is State.ACTIVE and entry.lease_ends <= self._now()
+
+    def _trim(self, state: State, keep: KeepRule) -> None:
+        """Apply the rule to all finished jobs of the state, oldest first, as BullMQ does."""
+        finished = self._finished[state]
+        oldest_kept = float("-inf") if keep.age_seconds is None else self._now() - keep.age_seconds
+        surplus = 0 if keep.count is None else len(finished) - keep.count
+        for at, (job_id, finished_at) in enumerate(list(finished.items())):
+            if at < surplus or finished_at <= oldest_kept:
+                del finished[job_id]
+                del self._entries[job_id]

@@ -1,0 +1,203 @@
+"""A connection that comes back: made on the first call, signed in, checked, and made again after it broke."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from homing.errors import ConfigurationError, HomingError, ServerUnavailable
+from homing.queue.redis.link import Link, Word
+from homing.queue.redis.url import RedisUrl
+
+_log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+CONNECT_SECONDS = 5.0
+SILENCE_SECONDS = 5.0
+
+Welcome = Callable[[Link], Awaitable[None]]
+
+
+class Connection:
+    """Calls of one event loop to one server, pipelined.
+
+    A call made while the connection is down waits for one attempt to connect and fails with its error; attempts are
+    spaced by a pause that doubles from 0.05 s to 2 s. `welcome` runs after signing in, before any call: what it raises
+    fails the calls that wait.
+    """
+
+    def __init__(
+        self, url: RedisUrl, *, client_name: str, welcome: Welcome, silence_seconds: float = SILENCE_SECONDS
+    ) -> None:
+        self._url = url
+        self._client_name = client_name
+        self._welcome = welcome
+        self.silence_seconds = silence_seconds
+        self._block_seconds = 0.0
+        self._link: Link | None = None
+        self._waiting: list[tuple[tuple[Word, ...], asyncio.Future[Any]]] = []
+        self._attempt: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._is_out = False
+        self._is_closed = False
+
+    def call(self, *words: Word) -> asyncio.Future[Any]:
+        """Send one command; its reply or its error arrives in the future."""
+        if self._link is not None:
+            return self._link.call(words)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            future.set_exception(self._closed())
+            return future
+        self._waiting.append((words, future))
+        if self._attempt is None:
+            self._attempt = asyncio.get_running_loop().create_task(self._connect())
+        return future
+
+    def blocking_call(self, block_seconds: float, *words: Word) -> asyncio.Future[Any]:
+        """Send a command that the server may answer only after `block_seconds`; nothing else should be in flight."""
+        self._block_seconds = block_seconds
+        if self._link is not None:
+            self._link.allow_silence(block_seconds + self.silence_seconds)
+        return self.call(*words)
+
+    def drop(self, why: str) -> None:
+        """Give up the present connection; calls in flight fail, the next call connects again."""
+        if self._link is not None:
+            self._link.drop(ServerUnavailable(f"{self._url.label}: {why}"))
+
+    async def close(self) -> None:
+        """End the connection for good; calls in flight and later ones fail with `ServerUnavailable`."""
+        self._is_closed = True
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt})
+        if self._link is not None:
+            self._link.drop(self._closed())
+        self._fail_waiting(self._closed())
+
+    # ── Connecting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
+            link = await self._establish()
+        except HomingError as error:
+            self._note_failure(error)
+            self._fail_waiting(error)
+        except Exception as error:
+            # A defect in the welcome, not an outage; callers must not hang on it.
+            self._fail_waiting(error)
+            raise
+        else:
+            self._note_success(link)
+        finally:
+            self._attempt = None
+
+    async def _establish(self) -> Link:
+        link: Link | None = None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                link = await self._open_socket()
+                await self._sign_in(link)
+                await self._welcome(link)
+        except TimeoutError as error:
+            raise self._given_up(link, f"no connection within {CONNECT_SECONDS:g} s") from error
+        except ssl.SSLCertVerificationError as error:
+            raise ConfigurationError(
+                f"the certificate of {self._url.label} is not trusted ({error.verify_message}): "
+                "give its authority as ?ssl_ca_certs=<file>"
+            ) from error
+        except OSError as error:
+            raise self._given_up(link, f"cannot connect: {error}") from error
+        except BaseException:
+            self._given_up(link, "signing in failed")
+            raise
+        return link
+
+    def _given_up(self, link: Link | None, why: str) -> ServerUnavailable:
+        error = ServerUnavailable(f"{self._url.label}: {why}")
+        if link is not None:
+            link.drop(error)
+        return error
+
+    async def _open_socket(self) -> Link:
+        loop = asyncio.get_running_loop()
+        url = self._url
+        if url.path is not None:
+            return (await loop.create_unix_connection(self._new_link, url.path))[1]
+        context = url.ssl_context()
+        return (await loop.create_connection(self._new_link, url.host, url.port, ssl=context))[1]
+
+    def _new_link(self) -> Link:
+        return Link(self._url.label, self.silence_seconds, self._on_lost)
+
+    async def _sign_in(self, link: Link) -> None:
+        url = self._url
+        steps: list[tuple[Word, ...]] = []
+        if url.password is not None:
+            steps.append(("AUTH", url.user, url.password) if url.user else ("AUTH", url.password))
+        if url.db:
+            steps.append(("SELECT", url.db))
+        steps.append(("CLIENT", "SETNAME", self._client_name))
+        answers = await asyncio.gather(*(link.call(step) for step in steps), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    # ── Outages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note_success(self, link: Link) -> None:
+        self._failures = 0
+        self._link = link
+        link.allow_silence(self._block_seconds + self.silence_seconds)
+        if self._is_out:
+            self._is_out = False
+            _log.info("connected to %s again", self._url.label)
+        waiting, self._waiting = self._waiting, []
+        for words, future in waiting:
+            if not future.done():
+                _pass_on(link.call(words), future)
+
+    def _note_failure(self, error: HomingError) -> None:
+        loop = asyncio.get_running_loop()
+        self._retry_at = loop.time() + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        self._note_outage(error)
+
+    def _note_outage(self, error: HomingError) -> None:
+        if not self._is_out and not self._is_closed:
+            self._is_out = True
+            _log.warning("no connection to %s; calls fail and the next ones try again: %s", self._url.label, error)
+
+    def _on_lost(self, link: Link, error: HomingError) -> None:
+        if link is not self._link:
+            return  # it broke while signing in: the attempt reports it
+        self._link = None
+        self._retry_at = asyncio.get_running_loop().time() + FIRST_PAUSE_SECONDS
+        self._note_outage(error)
+
+    def _fail_waiting(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
+
+    def _closed(self) -> ServerUnavailable:
+        return ServerUnavailable(f"the connection to {self._url.label} is closed")
+
+
+def _pass_on(source: asyncio.Future[Any], target: asyncio.Future[Any]) -> None:
+    def copy(answered: asyncio.Future[Any]) -> None:
+        if target.done():
+            answered.exception()  # retrieved, so that asyncio does not report it: its caller is gone
+        elif error := answered.exception():
+            target.set_exception(error)
+        else:
+            target.set_result(answered.result())
+
+    source.add_done_callback(copy)

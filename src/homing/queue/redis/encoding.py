@@ -1,0 +1,182 @@
+"""How jobs and calls look to BullMQ's scripts: options in JSON and msgpack, and job hashes read back."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from homing.backoff import Backoff
+from homing.errors import MissingExtraError
+from homing.ids import JobId, LeaseToken
+from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
+from homing.queue.port import ClaimRequest
+
+try:
+    import msgpack
+except ModuleNotFoundError as error:
+    raise MissingExtraError("the Redis engine", "redis") from error
+
+MARK_FIELD = "homing"
+
+
+def pack(value: object) -> bytes:
+    """Msgpack as the scripts' `cmsgpack` reads it."""
+    packed = msgpack.packb(value, use_bin_type=True)
+    assert isinstance(packed, bytes)  # noqa: S101 - msgpack has no types of its own
+    return packed
+
+
+def milliseconds(seconds: float) -> int:
+    """Whole milliseconds, rounded up: nothing runs early."""
+    return math.ceil(round(seconds * 1000, 6))
+
+
+# ── Adding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def job_arguments(base: str, job: NewJob, delay_ms: int) -> tuple[bytes, str, bytes]:
+    """ARGV of the add scripts: identity, data, options. `delay_ms` counts from the job's timestamp, as BullMQ's does."""
+    identity = [base, job.id, job.name, job.timestamp_ms, None, None, None, None, None]
+    return pack(identity), job.data, pack(job_options(job, delay_ms))
+
+
+def job_options(job: NewJob, delay_ms: int) -> dict[str, Any]:
+    """The `opts` of a job's hash, in the words of BullMQ's own options."""
+    options: dict[str, Any] = {
+        "attempts": job.attempts,
+        "removeOnComplete": keep_option(job.keep_completed),
+        "removeOnFail": keep_option(job.keep_failed),
+    }
+    if job.backoff is not None:
+        options["backoff"] = backoff_option(job.backoff)
+    if delay_ms:
+        options["delay"] = delay_ms
+    if job.priority:
+        options["priority"] = job.priority
+    return options
+
+
+def keep_option(rule: KeepRule) -> bool | dict[str, float]:
+    """`removeOnComplete` or `removeOnFail` as Node reads it: `false` keeps for ever, `true` removes at once."""
+    if rule.count == 0:
+        return True
+    return _keep_numbers(rule) or False
+
+
+def keep_jobs(rule: KeepRule) -> dict[str, float]:
+    """`keepJobs` of the finish script; a count of -1 keeps for ever."""
+    return _keep_numbers(rule) or {"count": -1}
+
+
+def _keep_numbers(rule: KeepRule) -> dict[str, float]:
+    numbers: dict[str, float] = {}
+    if rule.age_seconds is not None:
+        numbers["age"] = int(rule.age_seconds) if rule.age_seconds == int(rule.age_seconds) else rule.age_seconds
+    if rule.count is not None:
+        numbers["count"] = rule.count
+    return numbers
+
+
+def backoff_option(backoff: Backoff) -> dict[str, Any]:
+    """The backoff as BullMQ shows it. A capped one gets a type of its own: Node knows none with a ceiling, and a Node
+    worker that shares the queue must supply that strategy instead of retrying ever later.
+    """  # noqa: D205 - one thought
+    option: dict[str, Any] = {"type": backoff.kind, "delay": milliseconds(backoff.delay_seconds)}
+    if backoff.jitter:
+        option["jitter"] = backoff.jitter
+    if backoff.cap_seconds is not None:
+        option |= {"type": "capped", "cap": milliseconds(backoff.cap_seconds)}
+    return option
+
+
+# ── Claiming ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def claim_options(request: ClaimRequest) -> dict[str, Any]:
+    """The options under which a script leases the next job."""
+    options: dict[str, Any] = {"token": request.token, "lockDuration": max(1, milliseconds(request.lease_seconds))}
+    if request.limit is not None:
+        duration = max(1, milliseconds(request.limit.seconds))
+        options["limiter"] = {"max": request.limit.jobs, "duration": duration}
+    if request.worker:
+        options["name"] = request.worker
+    return options
+
+
+def read_claim(queue: str, job_id: bytes, flat: list[bytes], token: LeaseToken) -> ClaimedJob | None:
+    """A leased job from the reply of a script; `None` for an id whose hash has no job in it.
+
+    Any producer may have written the hash, so nothing in it is trusted to be well-formed.
+    """
+    fields = dict(zip(flat[::2], flat[1::2], strict=False))
+    name = fields.get(b"name")
+    if name is None:
+        return None
+    return ClaimedJob(
+        lease=Lease(queue, JobId(_text(job_id)), token),
+        name=_text(name),
+        data=_text(fields.get(b"data", b"null")),
+        timestamp_ms=_integer(fields.get(b"timestamp")),
+        attempts=_attempts(fields.get(b"opts")),
+        starts=_integer(fields.get(b"ats")),
+        attempts_made=_integer(fields.get(b"atm")),
+        stalls=_integer(fields.get(b"stc")),
+        mark=_optional_text(fields.get(b"homing")),
+        deferred_failure=_optional_text(fields.get(b"defa")),
+    )
+
+
+def _attempts(options: bytes | None) -> int:
+    try:
+        decoded = json.loads(options or b"{}")
+        return max(1, int(decoded["attempts"]))
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return 1  # absent, null or strange: one attempt, as BullMQ has it
+
+
+def _integer(value: bytes | None) -> int:
+    try:
+        return int(float(value)) if value else 0
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
+
+
+def _optional_text(value: bytes | None) -> str | None:
+    return None if value is None else _text(value)
+
+
+# ── Finishing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def finish_options(job: ClaimedJob, keep: KeepRule, claim_next: ClaimRequest | None) -> bytes:
+    """The options of the finish script. `nextToken` is ours: see the decision record on BullMQ's scripts."""
+    options: dict[str, Any] = {} if claim_next is None else claim_options(claim_next)
+    if claim_next is not None:
+        options["nextToken"] = claim_next.token
+    options |= {
+        "token": job.lease.token,
+        "keepJobs": keep_jobs(keep),
+        "attempts": job.attempts,
+        "attemptsMade": job.attempts_made,
+        "maxMetricsSize": "",
+    }
+    return pack(options)
+
+
+def field_updates(mark: str | None = None, reason: str = "", stack: str = "") -> bytes:
+    """Hash fields that a script writes together with its move; empty when there are none."""
+    flat = list(_updates(mark, reason, stack))
+    return pack(flat) if flat else b""
+
+
+def _updates(mark: str | None, reason: str, stack: str) -> Iterable[str]:
+    if mark is not None:
+        yield from (MARK_FIELD, mark)
+    if reason:
+        yield from ("failedReason", reason)
+    if stack:
+        yield from ("stacktrace", json.dumps([stack], ensure_ascii=False))

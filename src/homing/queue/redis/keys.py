@@ -1,0 +1,114 @@
+"""The names of a queue's keys, as BullMQ lays them out: `<prefix>:<queue>:<part>`, jobs beside the parts."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from homing.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class QueueKeys:
+    """The keys of one queue, and the KEYS of each script in the order it reads them."""
+
+    prefix: str
+    queue: str
+
+    def __post_init__(self) -> None:
+        if not self.queue or ":" in self.queue:
+            raise ConfigurationError(f"a queue name is not empty and has no colon, unlike {self.queue!r}")
+
+    @cached_property
+    def base(self) -> str:
+        """What every key of the queue starts with, the colon included."""
+        return f"{self.prefix}:{self.queue}:"
+
+    def part(self, name: str) -> str:
+        """The key of one structure, such as `wait`, or of a job, by its id."""
+        return self.base + name
+
+    def lock(self, job_id: str) -> str:
+        """The key that holds the token of a job's lease."""
+        return f"{self.base}{job_id}:lock"
+
+    def _parts(self, names: str) -> tuple[str, ...]:
+        return tuple(map(self.part, names.split()))
+
+    @cached_property
+    def marker(self) -> str:
+        """The sorted set that wakes waiting workers."""
+        return self.part("marker")
+
+    @cached_property
+    def meta(self) -> str:
+        """The hash of the queue's settings."""
+        return self.part("meta")
+
+    @cached_property
+    def add_standard(self) -> tuple[str, ...]:
+        """KEYS of addStandardJob."""
+        return self._parts("wait paused meta id completed delayed active events marker")
+
+    @cached_property
+    def add_delayed(self) -> tuple[str, ...]:
+        """KEYS of addDelayedJob."""
+        return self._parts("marker meta id delayed completed events")
+
+    @cached_property
+    def add_prioritized(self) -> tuple[str, ...]:
+        """KEYS of addPrioritizedJob."""
+        return self._parts("marker meta id prioritized delayed completed active events pc")
+
+    @cached_property
+    def move_to_active(self) -> tuple[str, ...]:
+        """KEYS of moveToActive."""
+        return self._parts("wait active prioritized events stalled limiter delayed paused meta pc marker")
+
+    @cached_property
+    def move_stalled(self) -> tuple[str, ...]:
+        """KEYS of moveStalledJobsToWait."""
+        return self._parts("stalled wait active stalled-check meta paused marker events repeat")
+
+    @cached_property
+    def _before_target(self) -> tuple[str, ...]:
+        return self._parts("wait active prioritized events stalled limiter delayed paused meta pc")
+
+    def move_to_finished(self, target: str, job_id: str) -> tuple[str, ...]:
+        """KEYS of moveToFinished for one job; `target` is `completed` or `failed`."""
+        return (
+            *self._before_target,
+            self.part(target),
+            self.part(job_id),
+            self.part("metrics:" + target),
+            self.marker,
+        )
+
+    @cached_property
+    def _around_delayed_job(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self._parts("marker active prioritized delayed"), self._parts("events meta stalled wait limiter pc")
+
+    def move_to_delayed(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of moveToDelayed for one job."""
+        before, after = self._around_delayed_job
+        return (*before, self.part(job_id), *after)
+
+    @cached_property
+    def _around_retried_job(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self._parts("active wait paused"), self._parts("meta events delayed prioritized pc marker stalled")
+
+    def retry(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of retryJob for one job."""
+        before, after = self._around_retried_job
+        return (*before, self.part(job_id), *after)
+
+    @cached_property
+    def move_to_wait(self) -> tuple[str, ...]:
+        """KEYS of moveJobFromActiveToWait."""
+        return self._parts("active wait stalled paused meta limiter prioritized marker events")
+
+    def extend_lock(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of extendLock for one job."""
+        return (self.lock(job_id), self.part("stalled"))
+
+    def remove(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of removeJob for one job."""
+        return (self.part(job_id), self.part("repeat"))

@@ -1,0 +1,206 @@
+"""Claiming jobs and finishing them: one script call each, guarded by the token of the lease."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from homing.errors import ServerUnavailable
+from homing.ids import JobId
+from homing.queue.job import ClaimedJob, KeepRule, Lease
+from homing.queue.port import ClaimRequest, Finished, Held, Idle
+from homing.queue.redis import encoding
+from homing.queue.redis.keys import QueueKeys
+from homing.queue.redis.scripts import run
+from homing.queue.redis.session import RedisSession
+
+_log = logging.getLogger(__name__)
+
+_HELD = {0: Held.HELD, -1: Held.MISSING, -2: Held.MISSING, -3: Held.TAKEN, -6: Held.TAKEN}
+_NEVER = 1_000_000_000
+_MOST_GHOSTS_PER_CLAIM = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a job ends: the set it moves to, the field that tells its result, what else is written, how long it is kept."""
+
+    target: str
+    field: str
+    value: str
+    updates: bytes
+    keep: KeepRule
+
+
+class RedisLeasing(RedisSession):
+    """The part of the engine that hands jobs out and takes them back."""
+
+    async def claim(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Lease the next job, if there is one."""
+        keys = self._keys(queue)
+        options = encoding.pack(encoding.claim_options(request))
+        reply = await run(
+            self._main, self._scripts.move_to_active, keys.move_to_active, keys.base, self._now_ms(), options
+        )
+        return await self._claimed(keys, reply, request)
+
+    async def complete(
+        self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
+    ) -> Finished:
+        """End a job as completed; lease the next one in the same script."""
+        ending = _Ending("completed", "returnvalue", result, encoding.field_updates(mark), keep)
+        return await self._finished(job, await self._finish(job, ending, claim_next), claim_next)
+
+    async def fail(
+        self,
+        job: ClaimedJob,
+        reason: str,
+        *,
+        stack: str,
+        mark: str | None,
+        keep: KeepRule,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """End a job as failed for good; lease the next one in the same script."""
+        ending = _Ending("failed", "failedReason", reason, encoding.field_updates(mark, stack=stack), keep)
+        return await self._finished(job, await self._finish(job, ending, claim_next), claim_next)
+
+    async def retry(
+        self,
+        job: ClaimedJob,
+        delay_seconds: float,
+        *,
+        spend_attempt: bool,
+        reason: str,
+        stack: str,
+        claim_next: ClaimRequest | None,
+    ) -> Finished:
+        """Give a job back to run again. Without a delay it goes to the end of the line."""
+        updates = encoding.field_updates(reason=reason, stack=stack)
+        if delay_seconds <= 0 and spend_attempt:
+            reply = await self._retry_now(job, updates)
+        else:
+            reply = await self._retry_later(job, delay_seconds, updates, claim_next, spend_attempt=spend_attempt)
+        if isinstance(reply, list):
+            return await self._finished(job, reply, claim_next)
+        held = self._held(job, reply)
+        if held is not Held.HELD or claim_next is None:
+            return Finished(held)
+        return Finished(held, await self._claim_after(job.lease.queue, claim_next))
+
+    async def release(self, job: ClaimedJob) -> Held:
+        """Give a job back untouched, to be claimed next."""
+        keys, job_id = self._of(job)
+        script = self._scripts.move_to_wait
+        reply = await run(self._main, script, keys.move_to_wait, job_id, job.lease.token, keys.part(job_id))
+        # A positive answer is the time left of the queue's limit.
+        return self._held(job, min(reply, 0))
+
+    async def rescue(self, queue: str, interval_seconds: float) -> list[JobId]:
+        """Put running jobs whose lease is missing at two looks back to waiting, whichever worker looks."""
+        keys = self._keys(queue)
+        interval_ms = max(1, encoding.milliseconds(interval_seconds))
+        arguments = (_NEVER, keys.base, self._now_ms(), interval_ms)
+        reply = await run(self._main, self._scripts.move_stalled, keys.move_stalled, *arguments)
+        return [JobId(job_id.decode(errors="replace")) for job_id in reply]
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _of(self, job: ClaimedJob) -> tuple[QueueKeys, JobId]:
+        return self._keys(job.lease.queue), job.lease.job_id
+
+    async def _finish(self, job: ClaimedJob, ending: _Ending, claim_next: ClaimRequest | None) -> Any:
+        keys, job_id = self._of(job)
+        target = keys.move_to_finished(ending.target, job_id)
+        fetch = "" if claim_next is None else "1"
+        options = encoding.finish_options(job, ending.keep, claim_next)
+        identity = (job_id, self._now_ms(), ending.field, ending.value, ending.target)
+        arguments = (*identity, fetch, keys.base, options, ending.updates)
+        return await run(self._main, self._scripts.move_to_finished, target, *arguments)
+
+    async def _claim_after(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Claim after a retry: neither of its scripts says when the next job comes due."""
+        try:
+            return await self.claim(queue, request)
+        except ServerUnavailable as error:
+            # The retry itself took effect, and that answer must not be lost with this one.
+            _log.warning("gave a job of queue %s back, but could not claim the next: %s", queue, error)
+            return Idle(retry_seconds=0.0)
+
+    async def _retry_now(self, job: ClaimedJob, updates: bytes) -> Any:
+        keys, job_id = self._of(job)
+        arguments = (keys.base, self._now_ms(), "LPUSH", job_id, job.lease.token, updates)
+        return await run(self._main, self._scripts.retry, keys.retry(job_id), *arguments)
+
+    async def _retry_later(
+        self,
+        job: ClaimedJob,
+        delay_seconds: float,
+        updates: bytes,
+        claim_next: ClaimRequest | None,
+        *,
+        spend_attempt: bool,
+    ) -> Any:
+        keys, job_id = self._of(job)
+        delay_ms = encoding.milliseconds(max(0.0, delay_seconds))
+        skip = "0" if spend_attempt else "1"
+        fetch, options = "0", b""
+        if claim_next is not None:
+            fetch, options = "1", encoding.pack(encoding.claim_options(claim_next))
+        arguments = (keys.base, self._now_ms(), job_id, job.lease.token, delay_ms, skip, updates, fetch, options)
+        return await run(self._main, self._scripts.move_to_delayed, keys.move_to_delayed(job_id), *arguments)
+
+    async def _finished(self, job: ClaimedJob, reply: Any, claim_next: ClaimRequest | None) -> Finished:
+        if not isinstance(reply, list):
+            held = self._held(job, reply)
+            return Finished(held, Idle() if held is Held.HELD and claim_next is not None else None)
+        if claim_next is None:
+            raise self._not_understood(f"finishing {job.lease.job_id}", reply)
+        return Finished(Held.HELD, await self._claimed(self._keys(job.lease.queue), reply, claim_next))
+
+    def _held(self, job: ClaimedJob, reply: Any) -> Held:
+        held = _HELD.get(reply)
+        if held is None:
+            raise self._not_understood(f"finishing {job.lease.job_id}", reply)
+        return held
+
+    async def _claimed(self, keys: QueueKeys, reply: Any, request: ClaimRequest) -> ClaimedJob | Idle:
+        """Read what a script leased. Ids whose job is lost are dropped on the way, a bounded number per call."""
+        for _ in range(_MOST_GHOSTS_PER_CLAIM):
+            if not isinstance(reply, list):
+                return Idle()
+            flat, job_id, limit_ms, due_ms = reply
+            if not job_id:
+                return self._idle(limit_ms, due_ms)
+            job = encoding.read_claim(keys.queue, job_id, flat, request.token)
+            if job is not None:
+                return job
+            reply = await self._drop_ghost(keys, job_id, request)
+        return Idle(retry_seconds=0.0)
+
+    def _idle(self, limit_ms: int, due_ms: int) -> Idle:
+        if limit_ms:
+            return Idle(retry_seconds=limit_ms / 1000)
+        if due_ms:
+            return Idle(retry_seconds=max(0.0, (due_ms - self._now_ms()) / 1000))
+        return Idle()
+
+    async def _drop_ghost(self, keys: QueueKeys, job_id: bytes, request: ClaimRequest) -> Any:
+        """Remove an id without a job from the running ones, with its hash, and lease the next in the same script."""
+        name = JobId(job_id.decode(errors="replace"))
+        _log.warning(
+            "job %s of queue %s has no data any more and is dropped; its delivery, if any, adds it again",
+            name,
+            keys.queue,
+        )
+        ghost = ClaimedJob(
+            lease=Lease(keys.queue, name, request.token),
+            name="",
+            data="",
+            timestamp_ms=0,
+            attempts=1,
+            starts=1,
+            attempts_made=0,
+        )
+        ending = _Ending("failed", "failedReason", "the data of this job was lost", b"", KeepRule(count=0))
+        reply = await self._finish(ghost, ending, request)
+        return reply if isinstance(reply, list) else None
