@@ -135,6 +135,7 @@ class Policy:
             },
             "keepCompleted": {"ageSeconds": self.keep_completed.age_seconds, "count": self.keep_completed.count},
             "keepFailed": {"ageSeconds": self.keep_failed.age_seconds, "count": self.keep_failed.count},
+            "deadlineSeconds": self.deadline_seconds,
         }
 
 

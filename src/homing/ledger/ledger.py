@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 import asyncpg
@@ -36,6 +36,12 @@ _WRONG = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
+
+
+class Row(Protocol):
+    """A row of a result, by column name; what asyncpg returns, and what a test may write as a dict."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
 
 
 class Ledger:
@@ -100,15 +106,15 @@ class Ledger:
             raise ServerUnavailable("the ledger is not open")
         return self._identity.ledger_id
 
-    async def fetch(self, statement: Statement, **values: object) -> list[asyncpg.Record]:
+    async def fetch(self, statement: Statement, **values: object) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
         arguments = statement.arguments(values)
         try:
-            return await self._open_pool().fetch(statement.numbered, *arguments)
+            return list(await self._open_pool().fetch(statement.numbered, *arguments))
         except Exception as error:
             raise _translate(error) from error
 
-    async def fetch_row(self, statement: Statement, **values: object) -> asyncpg.Record | None:
+    async def fetch_row(self, statement: Statement, **values: object) -> Row | None:
         """Run a statement that gives at most one row."""
         rows = await self.fetch(statement, **values)
         return rows[0] if rows else None

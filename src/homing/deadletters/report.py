@@ -1,0 +1,88 @@
+"""What is kept of an error: its class, its text, its stack, and a fingerprint by which like failures are grouped. Pure."""
+
+import json
+import re
+import traceback
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from homing.events.codec import dump_json
+
+MAX_TEXT = 4_000
+"""Characters of an error's text that are kept."""
+
+MAX_STACK = 16_000
+"""Characters of a stack that are kept: its end, where the error was raised."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReport:
+    """An error as a person will read it: clean text of bounded length. `frame` is where it was raised, without line number."""
+
+    error_class: str
+    text: str
+    stack: str = ""
+    frame: str = ""
+
+    @property
+    def summary(self) -> str:
+        """`Class: text`, one line for the engine's own list of failed jobs."""
+        return f"{self.error_class}: {self.text}" if self.text else self.error_class
+
+    def fingerprint(self, consumer: str) -> str:
+        """The same for failures of one consumer, class and place; for errors without a place, of one text without its numbers."""
+        place = self.frame or _NUMBERS.sub("#", self.text)
+        return sha256(f"{consumer}\n{self.error_class}\n{place}".encode()).hexdigest()[:16]
+
+    def as_json(self) -> str:
+        """The JSON text that a dead letter keeps."""
+        return dump_json({"class": self.error_class, "text": self.text, "stack": self.stack, "frame": self.frame})
+
+
+def report_error(error: BaseException) -> ErrorReport:
+    """The report of an exception, its causes included in the stack."""
+    stack = "".join(traceback.format_exception(error))
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].name}" if frames else ""
+    return ErrorReport(
+        error_class=type(error).__qualname__, text=clean(str(error), MAX_TEXT), stack=_end(clean(stack)), frame=frame
+    )
+
+
+def report_text(error_class: str, text: str, stack: str = "") -> ErrorReport:
+    """The report of a failure that has no exception here: a verdict of the engine, or of another worker."""
+    return ErrorReport(error_class=error_class, text=clean(text, MAX_TEXT), stack=_end(clean(stack)))
+
+
+def clean(text: str, most: int | None = None) -> str:
+    """`text` without what jsonb refuses and terminals obey, cut to `most` characters with a note of how many are missing."""
+    safe = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    if most is None or len(safe) <= most:
+        return safe
+    return f"{safe[:most]}… ({len(safe) - most:,} more characters)"
+
+
+def keepable_json(data: str) -> str:
+    """A job's data as jsonb can keep it: the same JSON where possible, otherwise `{"raw": text}` with what it refuses replaced."""
+    try:
+        value: Any = json.loads(data, parse_constant=_refuse_constant)
+        text = dump_json(value)
+    except ValueError:
+        return dump_json({"raw": clean(data)})
+    return (
+        text
+        if clean(text) == text and "\\u0000" not in text
+        else dump_json({"raw": clean(data.replace("\\u0000", "�"))})
+    )
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _end(stack: str) -> str:
+    return stack if len(stack) <= MAX_STACK else f"({len(stack) - MAX_STACK:,} characters before)…{stack[-MAX_STACK:]}"

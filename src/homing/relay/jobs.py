@@ -1,0 +1,54 @@
+"""From a delivery's row to the job that carries it. Pure."""
+
+import json
+from typing import Any
+
+from homing.backoff import Backoff
+from homing.events.envelope import seal
+from homing.ids import DeliveryKey
+from homing.ledger.ledger import Row
+from homing.queue.job import KeepRule, NewJob
+
+
+def job_of(row: Row) -> NewJob:
+    """The job of a delivery, always the same for the same delivery: dispatching it again is harmless.
+
+    `row` has what `route.sql` and `payloads.sql` return.
+    """
+    key = DeliveryKey(row["event_id"], row["consumer"], row["generation"])
+    options = json.loads(row["options"] or "{}")
+    return NewJob(
+        id=key.job_id,
+        name=row["job_name"],
+        data=seal(
+            key=key,
+            opened_at=row["opened_at"],
+            payload=json.loads(row["payload"]),
+            headers=json.loads(row["headers"]),
+        ),
+        timestamp_ms=int(row["created_at"].timestamp() * 1000),
+        attempts=options.get("attempts", 1),
+        backoff=_backoff(options.get("backoff")),
+        keep_completed=_keep(options.get("keepCompleted")),
+        keep_failed=_keep(options.get("keepFailed")),
+    )
+
+
+def deadline_seconds(row: Row, otherwise: float) -> float:
+    """How long after its opening the delivery may still start a run."""
+    return float(json.loads(row["options"] or "{}").get("deadlineSeconds", otherwise))
+
+
+def _backoff(stored: dict[str, Any] | None) -> Backoff | None:
+    if stored is None:
+        return None
+    return Backoff(
+        kind=stored["kind"],
+        delay_seconds=stored["delaySeconds"],
+        jitter=stored["jitter"],
+        cap_seconds=stored["capSeconds"],
+    )
+
+
+def _keep(stored: dict[str, Any] | None) -> KeepRule:
+    return KeepRule() if stored is None else KeepRule(age_seconds=stored["ageSeconds"], count=stored["count"])
