@@ -28,9 +28,8 @@ def report(**facts):
     print(json.dumps(facts), flush=True)
 def stay():
     sys.stdin.read()
-server.start()
 """
-STAY = "report(pid=server.pid, attached=server.attached, url=server.url())\nstay()"
+STAY = "server.start()\nreport(pid=server.pid, attached=server.attached, url=server.url())\nstay()"
 
 
 @pytest.fixture(params=[EmbeddedPostgres, EmbeddedValkey])
@@ -81,7 +80,7 @@ def test_killed_parent_leaves_a_server_to_attach_to(server: Server) -> None:
 
 def test_ended_parent_leaves_a_server_and_no_open_pipe(server: Server) -> None:
     """A process that ends without stopping lets go of its output although the server runs on."""
-    child = child_of(server, "report(pid=server.pid)")
+    child = child_of(server, "server.start()\nreport(pid=server.pid)")
     output, _ = child.communicate(timeout=60)
     assert server.start().pid == json.loads(output)["pid"]
 
@@ -97,10 +96,10 @@ def test_three_starters_make_one_server(server: Server) -> None:
 
 
 def test_dead_server_that_nobody_collects_does_not_block_the_next(server: Server) -> None:
-    """A killed server stays a zombie while its parent sleeps; another process starts a new one all the same."""
-    child = child_of(server, STAY)
+    """A killed server whose parent never collects it stays a zombie; another process starts a new one all the same."""
+    never_collect = "from homing.embedded import lifecycle\nkept = []\nlifecycle.reap_in_background = kept.append\n"
+    child = child_of(server, never_collect + STAY)
     first = report_of(child)
-    child.send_signal(signal.SIGSTOP)
     os.kill(first["pid"], signal.SIGKILL)
     wait_until(gone(first["pid"]), timeout_seconds=10, waiting_for="the zombie")
     os.kill(first["pid"], 0)
@@ -114,7 +113,7 @@ def test_watcher_stops_the_server_when_the_parent_is_killed(server: Server) -> N
     """With `stop_with_parent` kill -9 of the parent ends the server cleanly and the watcher with it, after a restart too."""
     child = child_of(
         server,
-        "stop_with_parent(server)\nserver.kill()\nserver.start()\nreport(pid=server.pid, watcher=server._watch.pid)\nstay()",
+        "server.start()\nstop_with_parent(server)\nserver.kill()\nserver.start()\nreport(pid=server.pid, watcher=server._watch.pid)\nstay()",
     )
     facts = report_of(child)
     assert psutil.Process(facts["watcher"]).net_connections() == []
@@ -128,7 +127,7 @@ def test_forked_child_does_not_keep_the_server_alive(server: Server) -> None:
     """A fork that outlives the parent, and holds the watcher's pipe, does not delay the stop."""
     child = child_of(
         server,
-        "stop_with_parent(server)\n"
+        "server.start()\nstop_with_parent(server)\n"
         "fork = os.fork()\n"
         "if fork == 0:\n    os.close(1)\n    signal.pause()\n"
         "report(pid=server.pid, fork=fork)\nstay()",
