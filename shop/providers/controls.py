@@ -142,11 +142,11 @@ class Controls:
         if not released:
             raise CallerGoneError
 
-    async def wait_until_held(self, at_least: int, timeout_seconds: float) -> bool:
-        """Return True once that many calls hang, False after the time-out."""
+    async def wait_until_held(self, calls: int, timeout_seconds: float) -> bool:
+        """Return True once exactly that many calls hang (0: none any more), False after the time-out."""
         try:
             async with asyncio.timeout(timeout_seconds), self._held_changed:
-                await self._held_changed.wait_for(lambda: self._held >= at_least)
+                await self._held_changed.wait_for(lambda: self._held == calls)
         except TimeoutError:
             return False
         return True

@@ -71,9 +71,9 @@ def control_routes(
         return _panel(controls)
 
     async def held(request: Request) -> Response:
-        at_least = int(_number(request, "at_least", 1))
+        calls = int(_number(request, "calls", 1))
         timeout_seconds = _number(request, "timeout_seconds", 5)
-        reached = await controls.wait_until_held(at_least, timeout_seconds)
+        reached = await controls.wait_until_held(calls, timeout_seconds)
         return JSONResponse({"held": controls.held}, 200 if reached else 504)
 
     async def show_ledger(_: Request) -> Response:

@@ -108,15 +108,17 @@ class ProviderProcess:
         """Let held calls go on, and hang no more."""
         self._content(self._client.post("/_control/release"))
 
-    def wait_until_held(self, at_least: int = 1, timeout_seconds: float = 10.0) -> None:
-        """Return once that many calls hang; `TimeoutError` otherwise."""
+    def wait_until_held(self, calls: int = 1, timeout_seconds: float = 10.0) -> None:
+        """Return once exactly that many calls hang (0: none any more); `TimeoutError` otherwise."""
         response = self._client.get(
             "/_control/held",
-            params={"at_least": at_least, "timeout_seconds": timeout_seconds},
+            params={"calls": calls, "timeout_seconds": timeout_seconds},
             timeout=timeout_seconds + CALL_TIMEOUT_SECONDS,
         )
         if response.status_code == 504:
-            raise TimeoutError(f"{self.name}: {response.json()['held']} calls held after {timeout_seconds} s")
+            raise TimeoutError(
+                f"{self.name}: {response.json()['held']} calls held after {timeout_seconds} s, not {calls}"
+            )
         self._content(response)
 
     def advance(self, duration: timedelta) -> None:
