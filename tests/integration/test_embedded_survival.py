@@ -1,5 +1,6 @@
 """What happens to servers when the processes around them die."""
 
+import gc
 import json
 import os
 import signal
@@ -12,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, stop_with_parent
+from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, parent, stop_with_parent
 from homing.embedded.processes import program_of, wait_until
 
 Server = EmbeddedPostgres | EmbeddedValkey
-Open = Callable[[], Server]
+only_valkey = pytest.mark.parametrize("server", [EmbeddedValkey], indirect=True)  # the code is the same for both
 
 PRELUDE = """
 import json, os, signal, sys
@@ -78,6 +79,7 @@ def test_killed_parent_leaves_a_server_to_attach_to(server: Server) -> None:
     assert (server.attached, server.pid, server.url()) == (True, facts["pid"], facts["url"])
 
 
+@only_valkey
 def test_ended_parent_leaves_a_server_and_no_open_pipe(server: Server) -> None:
     """A process that ends without stopping lets go of its output although the server runs on."""
     child = child_of(server, "server.start()\nreport(pid=server.pid)")
@@ -113,7 +115,8 @@ def test_watcher_stops_the_server_when_the_parent_is_killed(server: Server) -> N
     """With `stop_with_parent` kill -9 of the parent ends the server cleanly and the watcher with it, after a restart too."""
     child = child_of(
         server,
-        "server.start()\nstop_with_parent(server)\nserver.kill()\nserver.start()\nreport(pid=server.pid, watcher=server._watch.pid)\nstay()",
+        "server.start()\nwatcher = server.watch_parent()\nserver.kill()\nserver.start()\n"
+        "report(pid=server.pid, watcher=watcher)\nstay()",
     )
     facts = report_of(child)
     assert psutil.Process(facts["watcher"]).net_connections() == []
@@ -123,6 +126,7 @@ def test_watcher_stops_the_server_when_the_parent_is_killed(server: Server) -> N
     assert not server._pid_file.exists()
 
 
+@only_valkey
 def test_forked_child_does_not_keep_the_server_alive(server: Server) -> None:
     """A fork that outlives the parent, and holds the watcher's pipe, does not delay the stop."""
     child = child_of(
@@ -141,14 +145,25 @@ def test_forked_child_does_not_keep_the_server_alive(server: Server) -> None:
         os.kill(facts["fork"], signal.SIGKILL)
 
 
+@only_valkey
+def test_dropped_object_does_not_end_the_watch(server: Server) -> None:
+    """The watcher's pipe stays open when nobody holds the server's object any more: only our end counts."""
+    stop_with_parent(type(server)(server.home).start())
+    gc.collect()
+    watcher = parent._watchers[server._folder.server_lock]
+    assert watcher.stdin is not None
+    assert not watcher.stdin.closed
+    server.stop()
+    assert program_of(watcher.pid) is None
+
+
+@only_valkey
 def test_stop_ends_the_watcher(server: Server) -> None:
     """A stopped server needs no watcher; a second request for one makes no second one."""
     server.start()
     stop_with_parent(server)
-    assert server._watch is not None
-    watcher = server._watch.pid
-    stop_with_parent(server)
-    assert server._watch.pid == watcher
+    watcher = server.watch_parent()
+    assert server.watch_parent() == watcher
     server.stop()
     assert program_of(watcher) is None
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from homing.embedded.folder import START_TIMEOUT_SECONDS, ServerFolder
 from homing.embedded.identity import Account
-from homing.embedded.parent import Watch
+from homing.embedded.parent import dismiss, watch
 from homing.embedded.processes import clean_environment, launch, program_of, reap_in_background, wait_until
 from homing.errors import ServerUnavailable
 
@@ -33,7 +33,6 @@ class EmbeddedServer(ABC):
 
     def __init__(self, home: Path) -> None:
         self._folder = ServerFolder(home)
-        self._watch: Watch | None = None
         self._started_pid: int | None = None
         self._account = Account()
         self.attached = False
@@ -81,16 +80,15 @@ class EmbeddedServer(ABC):
         if self.home.exists():
             with self._folder.one_at_a_time():
                 self._end(self.immediate_signal if immediate else self.stop_signal)
-        self._dismiss_watch()
+        dismiss(self._folder.server_lock)
 
     def kill(self) -> None:
         """Kill the main process with SIGKILL, as the kernel would; returns when nothing of the server is left."""
         self._end(SIGKILL)
 
-    def watch_parent(self) -> None:
-        """See `stop_with_parent`."""
-        if self._watch is None:
-            self._watch = Watch(server_lock=self._folder.server_lock, pid_file=self._pid_file, signal=self.stop_signal)
+    def watch_parent(self) -> int:
+        """See `stop_with_parent`; returns the process id of the watcher."""
+        return watch(server_lock=self._folder.server_lock, pid_file=self._pid_file, signal=self.stop_signal)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -190,15 +188,10 @@ class EmbeddedServer(ABC):
             return None
         return int(words[0]) if words else None
 
-    def _dismiss_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.dismiss()
-            self._watch = None
-
 
 def stop_with_parent(server: EmbeddedServer) -> None:
     """Let a small watcher process stop the server when this Python process ends, even by kill -9.
 
-    Holds across restarts of the server; `stop` ends the watcher.
+    Holds across `kill` and `start`; `stop` ends the watcher, so ask again after a later start.
     """
     server.watch_parent()

@@ -1,4 +1,4 @@
-"""Tie a server's life to this process: the watcher sees our end, whatever caused it."""
+"""Tie a server's life to this process: a watcher sees our end, whatever caused it."""
 
 import os
 import subprocess
@@ -8,12 +8,15 @@ from signal import Signals
 
 WATCHER = Path(__file__).with_name("watcher.py")
 
+# Kept here, by the server's lock file, because the end of a watcher's pipe means our end: it must not be closed when
+# somebody merely drops the object of a server.
+_watchers: dict[Path, subprocess.Popen[bytes]] = {}
 
-class Watch:
-    """A running watcher process; `dismiss` ends it without touching the server."""
 
-    def __init__(self, *, server_lock: Path, pid_file: Path, signal: Signals) -> None:
-        self._process = subprocess.Popen(
+def watch(*, server_lock: Path, pid_file: Path, signal: Signals) -> int:
+    """Make sure that one watcher process waits for our end; returns its process id."""
+    if server_lock not in _watchers:
+        _watchers[server_lock] = subprocess.Popen(
             [sys.executable, "-I", "-S", WATCHER, str(os.getpid()), server_lock, pid_file, str(int(signal))],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -21,10 +24,11 @@ class Watch:
             cwd="/",
             start_new_session=True,
         )
+    return _watchers[server_lock].pid
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
-    def dismiss(self) -> None:
-        self._process.communicate(b"x")
+def dismiss(server_lock: Path) -> None:
+    """End the watcher of this server, if we have one, without touching the server."""
+    watcher = _watchers.pop(server_lock, None)
+    if watcher is not None:
+        watcher.communicate(b"x")
