@@ -145,15 +145,17 @@ class MemoryEngine:
         deadline = loop.time() + timeout_seconds
         self._interrupted = asyncio.Event()
         try:
-            while True:
+            while not self._interrupted.is_set():
                 self._changed.clear()
-                found, due_seconds = self._first_claimable(queues)
+                if (found := self._marked(queues)) is not None:
+                    return found
                 left = deadline - loop.time()
-                if found is not None or left <= 0 or self._interrupted.is_set():
-                    return None if self._interrupted.is_set() else found
-                await self._sleep(min(left, due_seconds))
+                if left <= 0:
+                    return None
+                await self._sleep(min(left, self._seconds_to_due(queues)))
         finally:
             self._interrupted = None
+        return None
 
     async def interrupt(self) -> None:
         """Make a sleeping `wait` return `None` now."""
@@ -168,11 +170,14 @@ class MemoryEngine:
         finally:
             waiter.cancel()
 
-    def _first_claimable(self, queues: Sequence[str]) -> tuple[str | None, float]:
+    def _marked(self, queues: Sequence[str]) -> str | None:
         with self._guard:
-            due = [(self._queue(name).seconds_to_claimable(), name) for name in queues]
-        seconds, name = min(due, key=lambda pair: pair[0], default=(float("inf"), None))
-        return (name if seconds <= 0 else None), seconds
+            return next((name for name in queues if self._queue(name).take_marker()), None)
+
+    def _seconds_to_due(self, queues: Sequence[str]) -> float:
+        with self._guard:
+            due = [self._queue(name).seconds_to_due() for name in queues]
+        return min((seconds for seconds in due if seconds is not None), default=float("inf"))
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

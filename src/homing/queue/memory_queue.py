@@ -54,6 +54,7 @@ class MemoryQueue:
         self._window_ends = float("-inf")
         self._window_starts = 0
         self._turn = count(1)
+        self._has_marker = False
 
     # ── Adding and claiming ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,21 +76,24 @@ class MemoryQueue:
             return Idle(retry_seconds=blocked)
         entry = self._next_entry()
         if entry is None:
-            due = self.seconds_to_claimable()
-            return Idle(None if due == float("inf") else due)
+            return Idle(self.seconds_to_due())
         self._note_start(request.limit)
         entry.state = State.ACTIVE
         entry.starts += 1
         entry.token, entry.lease_ends = request.token, self._now() + request.lease_seconds
+        self._has_marker = True  # there may be more: the next waiter finds out
         return self._claimed(entry, request.token)
 
-    def seconds_to_claimable(self) -> float:
-        """When a claim may find something, as far as time alone decides; infinite when only an add can help."""
+    def take_marker(self) -> bool:
+        """Whether a waiter should claim; one waiter is told once, as with BullMQ's markers."""
         self._promote()
-        if self._waiting or self._peek(State.PRIORITIZED):
-            return 0.0
+        had_marker, self._has_marker = self._has_marker, False
+        return had_marker
+
+    def seconds_to_due(self) -> float | None:
+        """When the next delayed job comes due; `None` without one."""
         first = self._peek(State.DELAYED)
-        return float("inf") if first is None else max(0.0, first.place[0] - self._now())
+        return None if first is None else max(0.0, first.place[0] - self._now())
 
     # ── What needs the lease ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,6 +152,7 @@ class MemoryQueue:
             entry.stalls += 1
             entry.state, entry.token = State.WAITING, None
             self._waiting.appendleft(job_id)
+            self._has_marker = True
         self._suspects = {job_id for job_id, entry in self._entries.items() if entry.state is State.ACTIVE}
         return rescued
 
@@ -192,6 +197,7 @@ class MemoryQueue:
         return self._clock.monotonic()
 
     def _line_up(self, entry: _Entry) -> None:
+        self._has_marker = True
         if entry.job.priority:
             self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), next(self._turn))
         else:
@@ -199,6 +205,7 @@ class MemoryQueue:
             self._waiting.append(entry.job.id)
 
     def _put_first(self, entry: _Entry) -> None:
+        self._has_marker = True
         if entry.job.priority:
             self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), 0)
         else:

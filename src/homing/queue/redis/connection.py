@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from homing.errors import ConfigurationError, HomingError, ServerUnavailable
-from homing.queue.redis.link import Link, Word
+from homing.queue.redis.link import Link, Word, pack_words
 from homing.queue.redis.url import RedisUrl
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Connection:
         self.silence_seconds = silence_seconds
         self._block_seconds = 0.0
         self._link: Link | None = None
-        self._waiting: list[tuple[tuple[Word, ...], asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[bytes, asyncio.Future[Any]]] = []
         self._attempt: asyncio.Task[None] | None = None
         self._failures = 0
         self._retry_at = 0.0
@@ -46,13 +46,14 @@ class Connection:
 
     def call(self, *words: Word) -> asyncio.Future[Any]:
         """Send one command; its reply or its error arrives in the future."""
+        packed = pack_words(words)
         if self._link is not None:
-            return self._link.call(words)
+            return self._link.send(packed)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_exception(self._closed())
             return future
-        self._waiting.append((words, future))
+        self._waiting.append((packed, future))
         if self._attempt is None:
             self._attempt = asyncio.get_running_loop().create_task(self._connect())
         return future
@@ -144,7 +145,7 @@ class Connection:
         if url.db:
             steps.append(("SELECT", url.db))
         steps.append(("CLIENT", "SETNAME", self._client_name))
-        answers = await asyncio.gather(*(link.call(step) for step in steps), return_exceptions=True)
+        answers = await asyncio.gather(*(link.call(*step) for step in steps), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -159,9 +160,9 @@ class Connection:
             self._is_out = False
             _log.info("connected to %s again", self._url.label)
         waiting, self._waiting = self._waiting, []
-        for words, future in waiting:
+        for packed, future in waiting:
             if not future.done():
-                _pass_on(link.call(words), future)
+                _pass_on(link.send(packed), future)
 
     def _note_failure(self, error: HomingError) -> None:
         loop = asyncio.get_running_loop()

@@ -26,6 +26,11 @@ def pack(value: object) -> bytes:
     return packed
 
 
+def encodable(text: str) -> str:
+    """The text with what UTF-8 cannot carry written as escapes: the message of an error may hold anything."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def milliseconds(seconds: float) -> int:
     """Whole milliseconds, rounded up: nothing runs early."""
     return math.ceil(round(seconds * 1000, 6))
@@ -177,6 +182,6 @@ def _updates(mark: str | None, reason: str, stack: str) -> Iterable[str]:
     if mark is not None:
         yield from (MARK_FIELD, mark)
     if reason:
-        yield from ("failedReason", reason)
+        yield from ("failedReason", encodable(reason))
     if stack:
-        yield from ("stacktrace", json.dumps([stack], ensure_ascii=False))
+        yield from ("stacktrace", json.dumps([encodable(stack)], ensure_ascii=False))

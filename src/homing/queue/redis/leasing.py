@@ -47,7 +47,7 @@ class RedisLeasing(RedisSession):
         self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
     ) -> Finished:
         """End a job as completed; lease the next one in the same script."""
-        ending = _Ending("completed", "returnvalue", result, encoding.field_updates(mark), keep)
+        ending = _Ending("completed", "returnvalue", encoding.encodable(result), encoding.field_updates(mark), keep)
         return await self._finished(job, await self._finish(job, ending, claim_next), claim_next)
 
     async def fail(
@@ -61,7 +61,9 @@ class RedisLeasing(RedisSession):
         claim_next: ClaimRequest | None,
     ) -> Finished:
         """End a job as failed for good; lease the next one in the same script."""
-        ending = _Ending("failed", "failedReason", reason, encoding.field_updates(mark, stack=stack), keep)
+        ending = _Ending(
+            "failed", "failedReason", encoding.encodable(reason), encoding.field_updates(mark, stack=stack), keep
+        )
         return await self._finished(job, await self._finish(job, ending, claim_next), claim_next)
 
     async def retry(
@@ -90,10 +92,12 @@ class RedisLeasing(RedisSession):
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next."""
         keys, job_id = self._of(job)
-        script = self._scripts.move_to_wait
-        reply = await run(self._main, script, keys.move_to_wait, job_id, job.lease.token, keys.part(job_id))
-        # A positive answer is the time left of the queue's limit.
-        return self._held(job, min(reply, 0))
+        arguments = (job_id, job.lease.token, keys.part(job_id))
+        reply = await run(self._main, self._scripts.move_to_wait, keys.move_to_wait, *arguments)
+        held = self._held(job, min(reply, 0))  # a positive answer is the time left of the queue's limit
+        if held is Held.HELD:
+            await self._wake_others(keys)
+        return held
 
     async def rescue(self, queue: str, interval_seconds: float) -> list[JobId]:
         """Put running jobs whose lease is missing at two looks back to waiting, whichever worker looks."""
@@ -116,6 +120,13 @@ class RedisLeasing(RedisSession):
         identity = (job_id, self._now_ms(), ending.field, ending.value, ending.target)
         arguments = (*identity, fetch, keys.base, options, ending.updates)
         return await run(self._main, self._scripts.move_to_finished, target, *arguments)
+
+    async def _wake_others(self, keys: QueueKeys) -> None:
+        """Set the marker, which the script leaves out for a job with a priority."""
+        try:
+            await self._main.call("ZADD", keys.marker, 0, "0")
+        except ServerUnavailable as error:
+            _log.warning("gave a job of queue %s back; waiting workers notice only by time: %s", keys.queue, error)
 
     async def _claim_after(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
         """Claim after a retry: neither of its scripts says when the next job comes due."""

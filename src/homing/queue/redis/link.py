@@ -16,6 +16,13 @@ except ModuleNotFoundError as error:
 Word = str | bytes | int | float
 
 
+def pack_words(words: tuple[Word, ...]) -> bytes:
+    """One command as it travels; text that is not valid Unicode raises `UnicodeEncodeError` and nothing is sent."""
+    packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub says: a tuple of one word
+    assert isinstance(packed, bytes)  # noqa: S101 - its stub says nothing
+    return packed
+
+
 class Link(asyncio.Protocol):
     """A connection that was made and is used until it breaks; it never comes back to life.
 
@@ -41,14 +48,17 @@ class Link(asyncio.Protocol):
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def call(self, words: tuple[Word, ...]) -> asyncio.Future[Any]:
+    def call(self, *words: Word) -> asyncio.Future[Any]:
         """Send one command with this turn's write; the reply, or the error reply, arrives in the future."""
+        return self.send(pack_words(words))
+
+    def send(self, packed: bytes) -> asyncio.Future[Any]:
+        """Send one command that is packed already."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._lost is not None:
             future.set_exception(ServerUnavailable(str(self._lost)))
             return future
-        # Encoded before anything is queued: words that cannot be encoded raise here and disturb nobody else.
-        self._outgoing.append(hiredis.pack_command(words))  # type: ignore[arg-type]  # its stub says: a tuple of one word
+        self._outgoing.append(packed)
         if not self._calls:
             self._heard_at = self._loop.time()
             if self._watchdog is None:

@@ -7,20 +7,32 @@ from homing.errors import ConfigurationError, HomingError, ServerUnavailable, Un
 # Redis 6.2 wraps the answer of a command inside a script: "ERR Error running script …: -OOM command not allowed".
 _WRAPPED = re.compile(r"[ :]-([A-Z]{3,}) ")
 
-_LATER = {
-    "LOADING": "is still loading its data",
-    "READONLY": "is a read-only replica, so a failover is under way or the URL points at the wrong node",
-    "OOM": "has reached maxmemory and refuses writes: give it more memory or remove finished jobs",
-    "MASTERDOWN": "is a replica without a master",
-    "BUSY": "is busy with a long script",
-    "CLUSTERDOWN": "belongs to a cluster that is down",
-    "TRYAGAIN": "is moving keys between nodes",
-    "MISCONF": "cannot write to its disk and refuses writes",
-    "NOREPLICAS": "has too few replicas and refuses writes",
-    "UNKILLABLE": "is busy with a long script",
+_SENTENCES: dict[type[HomingError], dict[str, str]] = {
+    ServerUnavailable: {
+        "LOADING": "is still loading its data",
+        "READONLY": "is a read-only replica, so a failover is under way or the URL points at the wrong node",
+        "OOM": "has reached maxmemory and refuses writes: give it more memory or remove finished jobs",
+        "MASTERDOWN": "is a replica without a master",
+        "BUSY": "is busy with a long script",
+        "UNKILLABLE": "is busy with a long script",
+        "CLUSTERDOWN": "belongs to a cluster that is down",
+        "TRYAGAIN": "is moving keys between nodes",
+        "MISCONF": "cannot write to its disk and refuses writes",
+        "NOREPLICAS": "has too few replicas and refuses writes",
+        "ERR max number of clients": "has no room for another connection: raise maxclients",
+    },
+    ConfigurationError: {
+        "NOAUTH": "asks for a password: put it into the URL",
+        "WRONGPASS": "refuses the user or password of the URL: correct them",
+        "ERR AUTH": "has no password set for this user: take it out of the URL",
+        "ERR invalid DB": "does not have the database of the URL",
+        "ERR DB index": "does not have the database of the URL",
+        "NOPERM": "does not let the user of the URL do what Homing needs: grant it",
+    },
+    UnsuitableServer: dict.fromkeys(
+        ("MOVED", "ASK", "CROSSSLOT"), "is part of a cluster, which Homing does not support"
+    ),
 }
-_SIGN_IN = {"NOAUTH", "WRONGPASS", "NOPERM"}
-_CLUSTER = {"MOVED", "ASK", "CROSSSLOT"}
 
 
 class ResponseError(HomingError):
@@ -33,17 +45,10 @@ class ResponseError(HomingError):
 
 def error_of_reply(text: str) -> HomingError:
     """The exception for an error reply: of that call only, whatever else is in flight."""
-    code = text.partition(" ")[0]
-    if code == "ERR" and (wrapped := _WRAPPED.search(text)):
-        code = wrapped[1]
-    if code in _LATER:
-        return ServerUnavailable(f"Redis {_LATER[code]} ({text})")
-    if text.startswith("ERR max number of clients"):
-        return ServerUnavailable(f"Redis has no room for another connection: raise maxclients ({text})")
-    if code in _SIGN_IN:
-        return ConfigurationError(f"Redis refuses the user or password of the URL: correct them ({text})")
-    if text.startswith("ERR AUTH"):
-        return ConfigurationError(f"Redis has no password set for this user: take it out of the URL ({text})")
-    if code in _CLUSTER:
-        return UnsuitableServer(f"this server is part of a Redis Cluster, which Homing does not support ({text})")
+    wrapped = _WRAPPED.search(text) if text.startswith("ERR ") else None
+    said = f"{wrapped[1]} " if wrapped else f"{text} "
+    for error, sentences in _SENTENCES.items():
+        for code, sentence in sentences.items():
+            if said.startswith(f"{code} "):
+                return error(f"Redis {sentence} ({text})")
     return ResponseError(text)

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from homing.errors import ServerUnavailable
+from homing.errors import ConfigurationError, ServerUnavailable
 from homing.queue.redis.connection import SILENCE_SECONDS, Connection
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Link
@@ -49,8 +49,8 @@ class RedisSession:
     async def _check_server(self, link: Link) -> None:
         await self._measure_clock(link)
         try:
-            info = read_info(await link.call(("INFO",)))
-        except ResponseError as error:
+            info = read_info(await link.call("INFO"))
+        except (ResponseError, ConfigurationError) as error:  # renamed, or not permitted to this user
             info = {}
             self._say(f"{self._url.label} does not allow INFO, so its settings cannot be checked: {error}")
         for concern in concerns(server_facts(info), self._url.label, allow_lossy=self._allow_lossy):
@@ -58,7 +58,7 @@ class RedisSession:
 
     async def _measure_clock(self, link: Link) -> None:
         sent_at = time.time()
-        seconds, microseconds = await link.call(("TIME",))
+        seconds, microseconds = await link.call("TIME")
         self._note_time(sent_at, int(seconds) + int(microseconds) / 1_000_000)
 
     def _note_time(self, sent_at: float, server_time: float) -> None:

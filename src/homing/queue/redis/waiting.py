@@ -15,6 +15,7 @@ _log = logging.getLogger(__name__)
 # Redis before 7.0.8 takes a block of one millisecond for no block at all.
 _SHORTEST_BLOCK_SECONDS = 0.002
 _UNBLOCK_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 
 
 class MarkerWatch:
@@ -41,12 +42,14 @@ class MarkerWatch:
         self._interrupted = loop.create_future()
         try:
             await self.give_back(keep=markers)
+            left = max(timeout_seconds, _SHORTEST_BLOCK_SECONDS)  # so that the server is asked once in any case
             while (due := self._take_due(markers)) is None:
-                left = min(deadline - loop.time(), self._seconds_to_next(markers))
-                if left <= 0 and deadline <= loop.time():
+                if left <= 0:
                     return None
-                if not await self._pop(markers, max(left, _SHORTEST_BLOCK_SECONDS)):
+                block_seconds = max(_SHORTEST_BLOCK_SECONDS, min(left, self._seconds_to_next(markers)))
+                if not await self._pop(markers, block_seconds):
                     return None
+                left = deadline - loop.time()
         finally:
             self._interrupted = None
         return due
@@ -67,17 +70,16 @@ class MarkerWatch:
     async def close(self) -> None:
         """Put markers back as far as the server answers, and close the connection."""
         try:
-            await self.give_back()
-        except HomingError as error:
-            _log.info(
-                "could not put wake-up markers back while closing; other workers find the jobs by time: %s", error
-            )
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.give_back()
+        except (TimeoutError, HomingError) as error:
+            _log.info("could not put wake-up markers back; other workers find the jobs by time: %r", error)
         await self._blocking.close()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _learn_id(self, link: Link) -> None:
-        self._client_id = int(await link.call(("CLIENT", "ID")))
+        self._client_id = int(await link.call("CLIENT", "ID"))
 
     def _take_due(self, markers: Sequence[str]) -> str | None:
         now = self._now_ms()
@@ -95,6 +97,9 @@ class MarkerWatch:
     async def _pop(self, markers: Sequence[str], block_seconds: float) -> bool:
         """Block for a marker and remember it; whether the wait may go on."""
         assert self._interrupted is not None  # noqa: S101 - set by wait for as long as it runs
+        if not markers:
+            await asyncio.wait({self._interrupted}, timeout=block_seconds)
+            return not self._interrupted.done()
         call = self._blocking.blocking_call(block_seconds, "BZPOPMIN", *markers, f"{block_seconds:.3f}")
         call.add_done_callback(self._remember)
         try:

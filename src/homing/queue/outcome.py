@@ -1,0 +1,71 @@
+"""What a run came to: a closed set. Deciding makes one of these values; ending the job in the engine carries it out."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """It is done, now (`completed`) or by an earlier run (`duplicate`), or need not be done any more. `result` is JSON text."""
+
+    result: str = "null"
+    how: Literal["completed", "duplicate", "cancelled", "superseded"] = "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """It failed and has attempts left: again after `delay_seconds`; spends an attempt."""
+
+    delay_seconds: float
+    reason: str
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """It was not its turn: again after `delay_seconds`; spends no attempt."""
+
+    delay_seconds: float
+    reason: str
+    how: Literal["snoozed", "throttled", "unknown", "interrupted"] = "snoozed"
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """It will not run again by itself, and its letter is written: `letter` names it; `None` = there is no letter to name."""
+
+    reason: str
+    stack: str = ""
+    letter: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """It goes back untouched, to be claimed next; its turn and its attempt are refunded."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """Another run holds it: this one can change nothing in the queue any more."""
+
+    reason: str
+
+
+Outcome = Completed | Retry | Postponed | Dead | GivenBack | LeaseLost
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """The word for logs and metrics."""
+    match outcome:
+        case Completed(how=how) | Postponed(how=how):
+            return how
+        case Retry():
+            return "retry"
+        case Dead():
+            return "dead"
+        case GivenBack():
+            return "interrupted"
+        case LeaseLost():
+            return "lease_lost"
