@@ -92,6 +92,16 @@ def test_root_without_namespaces_in_a_closed_folder_is_told(tmp_path: Path) -> N
     assert mode_of(tmp_path) == 0o700
 
 
+def test_root_in_a_closed_folder_of_a_user_is_told(open_folder: Path) -> None:
+    """Without root's rights PostgreSQL cannot enter another user's closed folder: the error names it, nothing is opened."""
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+    os.chown(closed, 54_321, 54_321)
+    with pytest.raises(ConfigurationError, match=rf"cannot pass {closed} on the way"):
+        EmbeddedPostgres(closed / "pg").start()
+    assert mode_of(closed) == 0o700
+
+
 def test_normal_user_needs_nothing_special(open_folder: Path) -> None:
     """Both servers start, die, recover and stop under an ordinary user, who owns them."""
     nobody = pwd.getpwnam("nobody")

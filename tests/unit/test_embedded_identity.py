@@ -34,7 +34,7 @@ def test_owner_may_pass_what_others_may_not(tmp_path: Path) -> None:
 def test_account_that_cannot_pass_is_refused_with_the_folder(tmp_path: Path) -> None:
     """The error names the user, the closed folder and the ways out."""
     tmp_path.chmod(0o700)
-    with pytest.raises(ConfigurationError, match=rf"user id {STRANGER} cannot pass /.*Run as a normal user"):
+    with pytest.raises(ConfigurationError, match=rf"(?s)user id {STRANGER} it cannot pass /.*Run as a normal user"):
         Account(uid=STRANGER, gid=STRANGER).require_passage(tmp_path / "data")
 
 

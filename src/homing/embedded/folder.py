@@ -111,7 +111,9 @@ def write_private(path: Path, text: str) -> None:
     """Replace a file in one step; only the owner may read it, at no moment anyone else."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with os.fdopen(
+        os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", errors="surrogateescape"
+    ) as file:
         file.write(text)
     fresh.replace(path)
 

@@ -38,13 +38,16 @@ class Account:
 
     def require_passage(self, path: Path) -> None:
         """Raise `ConfigurationError` when this account cannot walk to `path`."""
-        if self.uid is None or self.gid is None:
+        if self.uid is not None and self.gid is not None:
+            uid, gid, who = self.uid, self.gid, f"as user id {self.uid}"
+        elif self.prefix:
+            uid, gid, who = 0, 0, "inside a user namespace, without root's rights over the files of others,"
+        else:
             return
-        if closed := closed_folder_above(path, self.uid, self.gid):
+        if closed := closed_folder_above(path, uid, gid):
             raise ConfigurationError(
-                f"PostgreSQL refuses to run as root, user namespaces are not allowed here, and user id {self.uid} cannot "
-                f"pass {closed} on the way to {path}. Run as a normal user, or use a home and an installation in folders "
-                f"that everybody may pass, or set DATABASE_URL."
+                f"PostgreSQL refuses to run as root, and {who} it cannot pass {closed} on the way to {path}. Run as a "
+                f"normal user, or use a home and an installation in folders that everybody may pass, or set DATABASE_URL."
             )
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from homing.embedded.folder import START_TIMEOUT_SECONDS, ServerFolder
 from homing.embedded.identity import Account
 from homing.embedded.parent import dismiss, watch
-from homing.embedded.processes import clean_environment, launch, program_of, reap_in_background, wait_until
+from homing.embedded.processes import clean_environment, launch, reap_in_background, wait_until
 from homing.errors import ServerUnavailable
 
 STOP_TIMEOUT_SECONDS = 30.0
@@ -23,11 +23,10 @@ class EmbeddedServer(ABC):
     """A server that lives in a folder, not in this object: any process may attach to it or stop it.
 
     It survives the process that started it unless `stop_with_parent` was called. After kill -9 of either side the
-    next `start` attaches or recovers. At no time do two servers run on one folder.
+    next `start` attaches or recovers. At no time do two servers run on one folder. All methods block.
     """
 
     name: ClassVar[str]
-    programs: ClassVar[tuple[str, ...]]
     stop_signal: ClassVar[Signals]
     immediate_signal: ClassVar[Signals]
 
@@ -100,6 +99,10 @@ class EmbeddedServer(ABC):
     @abstractmethod
     def _pid_file(self) -> Path:
         """The file whose first word is the main process."""
+
+    @abstractmethod
+    def _may_be_ours(self, pid: int) -> bool:
+        """Tell whether a recorded number still belongs to a living server."""
 
     @abstractmethod
     def _prepare_folder(self) -> None:
@@ -176,7 +179,7 @@ class EmbeddedServer(ABC):
     def _signal(self, signal: Signals) -> bool:
         """Signal the main process; False if there is none: at its first and last moments no file names it."""
         pid = self._recorded_pid()
-        if pid is None or program_of(pid) not in self.programs:  # a stale number may be another program's by now
+        if pid is None or not self._may_be_ours(pid):  # a stale number may be another program's by now
             return False
         os.kill(pid, signal)
         return True

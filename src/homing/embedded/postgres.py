@@ -42,7 +42,6 @@ class EmbeddedPostgres(EmbeddedServer):
     """A PostgreSQL server in `home`; `user` is its superuser, `database` exists after each start."""
 
     name = "PostgreSQL"
-    programs = ("postgres",)
     stop_signal = SIGINT  # "fast": ends sessions and shuts down cleanly
     immediate_signal = SIGQUIT
 
@@ -73,6 +72,10 @@ class EmbeddedPostgres(EmbeddedServer):
     def _pid_file(self) -> Path:
         return self._folder.data / "postmaster.pid"
 
+    def _may_be_ours(self, pid: int) -> bool:
+        # The file of a killed server stays until the next one writes its own, so the number may be anybody's by now.
+        return "postgres" in (program_of(pid) or "")
+
     @property
     def _binaries(self) -> PostgresBinaries:
         if self._cached_binaries is None:
@@ -85,7 +88,7 @@ class EmbeddedPostgres(EmbeddedServer):
         self._folder.create(self._account.folder_mode)
         self._refuse_foreign_major()
         self._account.require_passage(self._folder.data)
-        self._account.require_passage(binaries.folder)
+        self._account.require_passage(binaries.folder / "postgres")
 
     def _refuse_foreign_major(self) -> None:
         try:
@@ -176,7 +179,7 @@ class EmbeddedPostgres(EmbeddedServer):
         """
         environment = clean_environment()
         pid = self._recorded_pid()
-        if pid is not None and program_of(pid) not in self.programs:
+        if pid is not None and not self._may_be_ours(pid):
             environment["PG_GRANDPARENT_PID"] = str(pid)
         return environment
 

@@ -8,6 +8,7 @@ from signal import SIGKILL, SIGTERM
 from homing.embedded.binaries import ValkeyBinary, find_valkey
 from homing.embedded.folder import write_private
 from homing.embedded.lifecycle import EmbeddedServer
+from homing.embedded.processes import program_of
 from homing.errors import ConfigurationError, ServerUnavailable
 
 DEFAULT_SETTINGS: Mapping[str, str] = {
@@ -25,7 +26,6 @@ class EmbeddedValkey(EmbeddedServer):
     """A Valkey server in `home`, or a Redis server where only that is installed."""
 
     name = "Valkey"
-    programs = ("valkey-server", "redis-server")
     stop_signal = SIGTERM  # writes what is left of the append-only file, then ends
     immediate_signal = SIGKILL
 
@@ -43,6 +43,9 @@ class EmbeddedValkey(EmbeddedServer):
     @property
     def _pid_file(self) -> Path:
         return self.home / "valkey.pid"
+
+    def _may_be_ours(self, pid: int) -> bool:
+        return program_of(pid) is not None  # the file is removed before each start: it names no older server
 
     @property
     def _engine_file(self) -> Path:
