@@ -41,11 +41,11 @@ def variable_of(path: str) -> str:
     return PREFIX + path.upper().replace(".", "__")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`: did you mean …?` for the nearest known name, or the list of all of them where none is near."""
-    known = list(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f": did you mean {near[0]}?" if near else f": known are {', '.join(sorted(known))}"
+def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """`: did you mean …?` for the nearest known name, or the list of all; a `prefix` that all share is not compared."""
+    by_stem = {each.removeprefix(prefix): each for each in known}
+    near = get_close_matches(name.removeprefix(prefix), by_stem, n=1, cutoff=0.6)
+    return f": did you mean {by_stem[near[0]]}?" if near else f": known are {', '.join(sorted(by_stem.values()))}"
 
 
 def gather(layers: Iterable[Layer]) -> Layer:
@@ -118,4 +118,4 @@ def _refuse_unknown_variables(environ: Mapping[str, str], variables: Mapping[str
         if not name.startswith(PREFIX) or name.startswith(_INJECTED) or name in _INJECTED_EXACTLY:
             continue
         if name.removesuffix("_FILE") not in variables:
-            raise ConfigurationError(f"unknown variable {name}{did_you_mean(name, variables)}")
+            raise ConfigurationError(f"unknown variable {name}{did_you_mean(name, variables, prefix=PREFIX)}")

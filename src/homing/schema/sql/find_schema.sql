@@ -1,3 +1,5 @@
--- Say whether the schema exists; creating one "if not exists" would ask for a right that it does not need.
--- Parameters: none. Result: one row, one boolean. Locks: none.
+-- find_schema: say whether the schema exists; creating it "if not exists" would ask for a right that may not be needed.
+-- Parameters: none.
+-- Result: one row, one boolean.
+-- Guard: none, it only reads. Locks: none. Index: the catalogue's own.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'homing');

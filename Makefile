@@ -1,0 +1,60 @@
+# The two commands are `make demo` and `make test`. Both set up everything they need: Python ≥ 3.11, make and a package
+# index are enough. No container, no running service, nothing outside this folder (servers keep their data in temporary ones).
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS ?=
+
+ORDERS ?=
+SEED ?=
+KEEP ?=
+export ORDERS SEED KEEP
+
+.PHONY: help demo test check setup bench lock clean python
+
+help:  ## Say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+
+demo: setup  ## Run the shop: 200 orders, killed workers, a ledger at the end (ORDERS=, SEED=, KEEP=1)
+	@$(BIN)/python -m shop.demo
+
+test: check  ## Pass every check and every test (TESTS=path limits the tests)
+	$(BIN)/pytest $(TESTS)
+
+check: setup  ## Lint, format, types, layers: exactly what CI runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## Print the numbers that are promised: latency, commands per order, memory
+	$(BIN)/python -m benchmarks
+
+setup: $(STAMP)  ## Make .venv and install the locked requirements
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(MAKE) --no-print-directory python
+	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		&& $(BIN)/python -m pip --version >/dev/null 2>&1 \
+		|| { rm -rf $(VENV); "$(PYTHON)" -m venv $(VENV); } \
+		|| { echo "make: $(PYTHON) cannot make a virtual environment (no ensurepip): install its venv package," >&2; \
+		     echo "make: for example python3-venv, or name another Python: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "make: Python 3.11 or newer is needed, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+
+lock:  ## Renew requirements/dev.txt (needs uv; keeps the pins that still fit)
+	@command -v uv >/dev/null || { echo "make: renewing the lock needs uv on the PATH" >&2; exit 1; }
+	uv pip compile --quiet pyproject.toml --extra all --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --no-header --no-emit-index-url --output-file requirements/dev.txt
+
+clean:  ## Remove what was made: .venv, caches, builds
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find src shop tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,76 @@
+"""The command line: options, verbs, and the one place where errors become messages and exit codes."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homing.cli.check import check_verb
+from homing.cli.exits import Exit, exit_for
+from homing.cli.migrate import migrate_verb
+from homing.cli.output import show_error
+from homing.cli.session import Session
+from homing.cli.settings import settings_verb
+from homing.cli.worker import relay_verb, worker_verb
+
+_VERBOSE = ("-v", "--verbose")
+
+commands = typer.Typer(
+    name="homing",
+    help="Background jobs that always arrive, and count once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@commands.callback()
+def shared_options(
+    context: typer.Context,
+    *,
+    app: Annotated[str | None, typer.Option(help="The app object, as module:attribute.", metavar="MODULE:ATTR")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file instead of homing.toml.", metavar="FILE")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: Annotated[bool, typer.Option(*_VERBOSE, help="Log more, and show tracebacks.")] = False,
+) -> None:
+    """Keep what was said before the verb."""
+    context.obj = Session(app=app, config=config, json=json, verbose=verbose)
+
+
+commands.command("migrate")(migrate_verb)
+commands.command("settings")(settings_verb)
+commands.command("check")(check_verb)
+commands.command("worker")(worker_verb)
+commands.command("relay")(relay_verb)
+
+
+def run() -> None:
+    """The entry of the `homing` command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb and return its exit code; errors become one message on stderr."""
+    try:
+        commands(args=list(arguments), prog_name="homing")
+    except SystemExit as end:  # how typer ends: usage errors, interrupts, and the codes of the verbs
+        return _code(end.code)
+    except Exception as error:  # noqa: BLE001 - the boundary: nothing above could report it
+        return _report(error, verbose=any(option in arguments for option in _VERBOSE))
+    return Exit.DONE
+
+
+def _code(code: object) -> int:
+    return int(code) if isinstance(code, int) else Exit.DONE if code is None else Exit.FOUND_WRONG
+
+
+def _report(error: Exception, *, verbose: bool) -> int:
+    code = exit_for(error)
+    if verbose or code is Exit.INTERNAL:
+        traceback.print_exception(error)
+    show_error(str(error) or type(error).__name__)
+    return code

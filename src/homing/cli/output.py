@@ -1,0 +1,31 @@
+"""What verbs print: tables for people, one JSON document for programs, both on stdout."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+_NO_TERMINAL_WIDTH = 200
+
+
+def show_json(value: object) -> None:
+    """One JSON document on one line."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; never cut off when the output goes to a file or a pipe."""
+    table = Table(*columns, box=None, pad_edge=False, show_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _NO_TERMINAL_WIDTH
+    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def show_error(text: str) -> None:
+    """One message on stderr."""
+    typer.echo(f"homing: {text}", err=True)

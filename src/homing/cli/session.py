@@ -1,0 +1,42 @@
+"""What the options before the verb said, and what every verb makes of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from homing.app import Homing
+from homing.cli.apps import load_app
+from homing.config.logs import configure_logging
+from homing.config.settings import Settings, load_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The options that every verb shares."""
+
+    app: str | None
+    config: Path | None
+    json: bool
+    verbose: bool
+
+    def settings(self, *, worker_queues: str | None = None) -> Settings:
+        """The settings in force, the command line's values over all others; logging is set up accordingly."""
+        settings = load_settings(config_file=self.config, app=self.app, worker_queues=worker_queues)
+        configure_logging("DEBUG" if self.verbose else settings.log_level, settings.log_format)
+        return settings
+
+    def application(self, settings: Settings) -> Homing:
+        """The app object, its handlers imported, running with `settings`."""
+        app = load_app(settings.app)
+        app.use(settings)
+        app.load()
+        return app
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session that the callback of the command line made."""
+    session = context.find_object(Session)
+    if session is None:
+        raise AssertionError("a verb ran without the callback of the command line")
+    return session

@@ -1,0 +1,100 @@
+"""Log lines that know which job they belong to, as JSON or for people; no value can break or forge a line."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Literal, TextIO
+
+LogFormat = Literal["auto", "json", "pretty"]
+
+log_context: ContextVar[Mapping[str, object]] = ContextVar("homing_log_context", default=MappingProxyType({}))
+"""What is added to every line of the running job: trace_id, event_id, consumer, queue, job, job_id, attempt."""
+
+_OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "context"}
+
+
+@contextmanager
+def log_fields(**fields: object) -> Iterator[None]:
+    """Add fields to every line written inside the block, by this task and what it starts."""
+    token = log_context.set(MappingProxyType({**log_context.get(), **fields}))
+    try:
+        yield
+    finally:
+        log_context.reset(token)
+
+
+def configure_logging(level: str, log_format: LogFormat = "auto", stream: TextIO | None = None) -> None:
+    """Send every line of this process from `level` up to `stream` (default: stderr); calling it again replaces the set-up."""
+    target = sys.stderr if stream is None else stream
+    pretty = log_format == "pretty" or (log_format == "auto" and target.isatty())
+    handler = _Handler(target)
+    handler.setFormatter(PrettyFormatter() if pretty else JsonFormatter())
+    handler.addFilter(_add_context)
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line; a traceback is one of its values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return _escape(json.dumps(line, ensure_ascii=False, default=str), _json_escape)
+
+
+class PrettyFormatter(logging.Formatter):
+    """Time, level, message and fields on one line; a traceback follows, indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        line = _escape(f"{at} {record.levelname:<7} {record.getMessage()}{fields}", _text_escape)
+        if not record.exc_info:
+            return line
+        trace = self.formatException(record.exc_info).split("\n")
+        return "\n".join([line, *(f"    {_escape(part, _text_escape)}" for part in trace)])
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, so that a second set-up can find it."""
+
+
+def _add_context(record: logging.LogRecord) -> bool:
+    record.context = dict(log_context.get())
+    return True
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The context's fields, then those the line was given itself (`extra=`)."""
+    extra = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+    context: dict[str, object] = getattr(record, "context", {})
+    return context | extra
+
+
+def _escape(text: str, escape: Callable[[str], str]) -> str:
+    """Write what is not printable (line ends, terminal codes, lone surrogates, invisible marks) as its number."""
+    return text if text.isprintable() else "".join(part if part.isprintable() else escape(part) for part in text)
+
+
+def _text_escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(character: str) -> str:
+    return json.dumps(character)[1:-1]

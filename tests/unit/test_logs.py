@@ -1,0 +1,114 @@
+"""Log lines: fields of the job, and values that try to break out of their line."""
+
+import io
+import json
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from homing.config.logs import LogFormat, configure_logging, log_fields
+
+log = logging.getLogger("homing.tests.logs")
+
+_NASTY = "one\ntwo\r\x1b[31mred\u2028next\x85end\ud800 và"
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Leave the root logger as it was."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def written(log_format: LogFormat, stream: io.StringIO | None = None) -> io.StringIO:
+    """Set logging up, and return where it goes."""
+    stream = stream or io.StringIO()
+    configure_logging("INFO", log_format, stream)
+    return stream
+
+
+def test_json_lines_carry_the_fields_of_the_job() -> None:
+    """Context fields, then a line's own, join level, logger, message and a time with its zone."""
+    stream = written("json")
+    with log_fields(trace_id="t-1", queue="payments"), log_fields(job="capture", attempt=2):
+        log.warning("failed %s", "once", extra={"outcome": "retry"})
+    log.info("outside")
+    inside, outside = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert inside.pop("time").endswith("+00:00")
+    assert inside == {
+        "level": "warning",
+        "logger": "homing.tests.logs",
+        "message": "failed once",
+        "trace_id": "t-1",
+        "queue": "payments",
+        "job": "capture",
+        "attempt": 2,
+        "outcome": "retry",
+    }
+    assert "trace_id" not in outside
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_no_value_breaks_its_line(log_format: LogFormat) -> None:
+    """Line ends, terminal codes and lone surrogates in message or fields are written as their numbers, on one line."""
+    stream = written(log_format)
+    with log_fields(job=_NASTY):
+        log.info("%s", _NASTY)
+    text = stream.getvalue()
+    assert text.endswith("\n")
+    assert text.removesuffix("\n").isprintable()
+    assert "và" in text
+    text.encode()
+
+
+def test_json_keeps_the_value_exactly() -> None:
+    """What was escaped on the way reads back as it was."""
+    stream = written("json")
+    log.info("%s", _NASTY)
+    assert json.loads(stream.getvalue())["message"] == _NASTY
+
+
+def test_a_traceback_cannot_pose_as_a_line() -> None:
+    """In the format for people a traceback follows indented; in JSON it is one value."""
+    for log_format in ("pretty", "json"):
+        stream = written("pretty" if log_format == "pretty" else "json")
+        try:
+            int(f"{_NASTY}\n12:00:00 INFO forged")
+        except ValueError:
+            log.exception("broken")
+        first, *rest = stream.getvalue().removesuffix("\n").split("\n")
+        assert "broken" in first
+        assert all(line.startswith("    ") and line.isprintable() for line in rest)
+        assert bool(rest) == (log_format == "pretty")
+
+
+def test_auto_is_pretty_only_on_a_terminal() -> None:
+    """`auto` writes JSON into a file or pipe."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    log.info("lost")
+    piped = written("auto")
+    log.info("seen")
+    assert json.loads(piped.getvalue())["message"] == "seen"
+    terminal = written("auto", Terminal())
+    log.info("seen")
+    assert " INFO    seen" in terminal.getvalue()
+    assert piped.getvalue().count("\n") == 1
+
+
+def test_other_threads_have_their_own_context() -> None:
+    """A thread that did not copy the context writes lines without the job's fields."""
+    stream = written("json")
+    with log_fields(job="capture"):
+        thread = threading.Thread(target=log.info, args=("elsewhere",))
+        thread.start()
+        thread.join()
+    assert "job" not in json.loads(stream.getvalue())
