@@ -1,0 +1,1 @@
+"""What can be sold, and how much of it is left."""

@@ -1,0 +1,1 @@
+"""Points for customers who come back."""

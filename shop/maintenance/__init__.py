@@ -1,0 +1,1 @@
+"""What is swept up after requests that never came to an end."""

@@ -1,0 +1,42 @@
+"""Sending e-mail over SMTP."""
+
+import logging
+from email.message import EmailMessage
+from typing import Protocol
+
+import aiosmtplib
+
+from homing import PermanentError
+
+logger = logging.getLogger(__name__)
+
+
+class Mailer(Protocol):
+    """Sends messages; an error that trying again cannot mend is a `PermanentError`."""
+
+    async def send(self, message: EmailMessage) -> None:
+        """Hand the message to the mail server; returns once the server has taken it."""
+        ...
+
+
+class SmtpMailer:
+    """Implements `Mailer`; `timeout_seconds` bounds each step of the conversation."""
+
+    def __init__(self, *, host: str, port: int, timeout_seconds: float) -> None:
+        self._host = host
+        self._port = port
+        self._timeout_seconds = timeout_seconds
+
+    async def send(self, message: EmailMessage) -> None:
+        try:
+            await aiosmtplib.send(message, hostname=self._host, port=self._port, timeout=self._timeout_seconds)
+        except aiosmtplib.SMTPResponseException as error:
+            raise _by_meaning(error, error.code, str(message["To"])) from error
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            code = max((refused.code for refused in error.recipients), default=550)
+            raise _by_meaning(error, code, str(message["To"])) from error
+
+
+def _by_meaning(error: Exception, code: int, recipient: str) -> Exception:
+    """5xx is the server's last word (RFC 5321 §4.2.1); 4xx asks to try again."""
+    return PermanentError(f"the mail server refused {recipient}: {error}") if code >= 500 else error

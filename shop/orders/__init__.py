@@ -1,0 +1,1 @@
+"""From a customer's wish to an order, and back."""

@@ -1,0 +1,1 @@
+"""The customer's money: held, captured, or let go."""
