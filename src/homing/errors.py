@@ -52,6 +52,10 @@ class PayloadError(RecordError):
     """A payload cannot travel unchanged through JSON, PostgreSQL and other languages."""
 
 
+class NewerPayloadError(PayloadError):
+    """A payload was written by newer code than this: it waits for that code instead of dying here."""
+
+
 class TransactionRequiredError(RecordError):
     """`record` was called on a connection that has no open transaction, so the event could outlive a rollback."""
 
@@ -88,6 +92,10 @@ class Throttled(HomingError):  # noqa: N818 - a request, not an accident
 
 class HandlerEndedTransaction(PermanentError):  # noqa: N818 - the sentence a person reads in the dead letter
     """A handler committed, rolled back or closed the transaction that belongs to Homing."""
+
+
+class AttemptTimeout(HomingError):  # noqa: N818 - what happened to the run, not to the program
+    """A run took longer than its attempt may; transient, and told apart from a handler's own `TimeoutError`."""
 
 
 class DuplicateDelivery(HomingError):  # noqa: N818 - a fact, raised only where a handler asked for it

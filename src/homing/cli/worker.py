@@ -14,7 +14,7 @@ from homing.errors import ConfigurationError
 
 
 class RunWorker(Protocol):
-    """`homing.worker.service.run_worker`: runs until it is told to stop, and returns the exit code."""
+    """`homing.processes.worker.run_worker`: runs until it is told to stop, and returns the exit code."""
 
     def __call__(
         self, app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool
@@ -22,7 +22,7 @@ class RunWorker(Protocol):
 
 
 class RunRelay(Protocol):
-    """`homing.relay.service.run_relay`: the same for a relay alone."""
+    """`homing.processes.relay.run_relay`: the same for a relay alone."""
 
     def __call__(self, app: Homing, settings: Settings) -> int: ...
 
@@ -41,7 +41,7 @@ def worker_verb(
     app = session.application(settings)
     _refuse_unknown_queues(app, settings.worker_queues)
     settings.redis_dsn  # noqa: B018 - refuses an engine that this process could not run on
-    run_worker: RunWorker = feature("homing.worker.service", "run_worker", verb="worker", extra="redis")
+    run_worker: RunWorker = feature("homing.processes.worker", "run_worker", verb="worker", extra="redis")
     raise typer.Exit(run_worker(app, settings, queues=settings.worker_queues, with_relay=not no_relay))
 
 
@@ -51,7 +51,7 @@ def relay_verb(context: typer.Context) -> None:
     settings = session.settings()
     app = session.application(settings)
     settings.redis_dsn  # noqa: B018 - as above
-    run_relay: RunRelay = feature("homing.relay.service", "run_relay", verb="relay", extra="redis")
+    run_relay: RunRelay = feature("homing.processes.relay", "run_relay", verb="relay", extra="redis")
     raise typer.Exit(run_relay(app, settings))
 
 

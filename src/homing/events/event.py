@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic.alias_generators import to_camel
 
-from homing.errors import PayloadError, RegistrationError
+from homing.errors import NewerPayloadError, PayloadError, RegistrationError
 from homing.ids import EventId, new_event_id
 
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
@@ -92,11 +92,11 @@ class Event(BaseModel):
     def decode(cls, payload: dict[str, Any], *, event_id: UUID, version: int = 1) -> Self:
         """Build the event from a recorded payload of any version up to this class's; unknown fields are ignored.
 
-        Raises `PayloadError` when the payload is newer than this code, lacks an upcast, or does not fit.
+        Raises `NewerPayloadError` when the payload is newer than this code, `PayloadError` when an upcast is missing or it does not fit.
         """
         known = cls.event_type
         if version > known.version:
-            raise PayloadError(
+            raise NewerPayloadError(
                 f"{known.topic} arrived in version {version}, this code knows {known.version}: deploy the newer code first"
             )
         for step in range(version, known.version):

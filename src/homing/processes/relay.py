@@ -1,0 +1,30 @@
+"""`homing relay`: routing, dispatch and repair in a process of its own."""
+
+import asyncio
+import logging
+
+from homing.app.application import Homing
+from homing.config.settings import Settings
+from homing.processes.opening import open_process
+from homing.processes.relaying import RelayLoops
+from homing.processes.signals import StopSignal
+
+log = logging.getLogger("homing.process")
+
+
+def run_relay(app: Homing, settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT and return the exit code; errors at start as for a worker."""
+    return asyncio.run(_run(app, settings))
+
+
+async def _run(app: Homing, settings: Settings) -> int:
+    stop = StopSignal()
+    stop.listen()
+    async with open_process(app, settings, "relay") as connections:
+        relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine)
+        await relay.start()
+        log.info("relay ready")
+        await stop.wait()
+        await relay.stop()
+    log.info("stopped")
+    return 0

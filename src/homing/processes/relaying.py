@@ -1,0 +1,59 @@
+"""The loops that make up a relay, for a process of its own or inside a worker."""
+
+from homing.app.application import Homing
+from homing.app.options import DEFAULTS
+from homing.config.settings import Settings
+from homing.deadletters.deadletters import DeadLetters
+from homing.ledger.ledger import Ledger
+from homing.queue.port import Engine
+from homing.relay import Dispatcher, Listener, QueueWatch, Relay, Sweep, Unroutable
+from homing.service import Loop, stop_all
+
+WATCH_SECONDS = 1.0
+LISTEN_SECONDS = 10.0
+UNROUTABLE_SECONDS = 15.0
+
+
+class RelayLoops:
+    """Watch, route and dispatch, sweep, listen, count: started together, stopped together."""
+
+    def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
+        self.watch = QueueWatch(ledger, engine)
+        dispatcher = Dispatcher(engine, self.watch)
+        self._relay = Relay(ledger, self.watch, dispatcher, page=settings.relay_batch)
+        self.sweep = Sweep(
+            ledger,
+            engine,
+            self.watch,
+            dispatcher,
+            DeadLetters(ledger),
+            grace_seconds=settings.look_grace.total_seconds(),
+            deadline_seconds=app_deadline_seconds(),
+        )
+        self.unroutable = Unroutable(ledger)
+        self.route = Loop("route", self._relay.tick, interval_seconds=settings.relay_poll.total_seconds())
+        self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)
+        self.loops = [
+            Loop("watch", self.watch.tick, interval_seconds=WATCH_SECONDS),
+            self.route,
+            Loop("sweep", self.sweep.tick, interval_seconds=settings.look.total_seconds()),
+            Loop("listen", self.listener.tick, interval_seconds=LISTEN_SECONDS),
+            Loop("unroutable", self.unroutable.tick, interval_seconds=UNROUTABLE_SECONDS),
+        ]
+        self._app = app
+
+    async def start(self) -> None:
+        """Verify the queues once, so that the first events need not wait, and let the loops turn."""
+        await self.watch.tick()
+        for loop in self.loops:
+            loop.start()
+
+    async def stop(self) -> None:
+        """Finish the batch in flight, and end."""
+        await stop_all(self.loops)
+        await self.listener.close()
+
+
+def app_deadline_seconds() -> float:
+    """The deadline of a delivery whose subscription says nothing."""
+    return DEFAULTS.policy().deadline_seconds

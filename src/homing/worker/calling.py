@@ -1,0 +1,88 @@
+"""Calling a handler so that nothing it does ends more than its own run."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from homing.errors import AttemptTimeout, PermanentError
+from homing.events.codec import dump_json
+from homing.worker.run import Cause, Run
+
+log = logging.getLogger("homing.worker")
+
+LETTING_GO_SECONDS = 10.0
+"""How long a cancelled handler may take to end before it is left alone and reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler came to its end; `result` is JSON text."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler failed. `cause` is set when Homing ended it; `stuck`: it has not ended and may still run."""
+
+    error: BaseException
+    cause: Cause | None = None
+    stuck: bool = False
+
+
+async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: float) -> Returned | Raised:
+    """Run the handler in a task of its own for at most `timeout_seconds`.
+
+    Whatever it raises (`CancelledError`, `SystemExit`, exception groups) is this run's failure and nobody else's.
+    """
+    task = asyncio.create_task(
+        _contain(run.handler.function(run.event, **arguments)), name=f"run:{run.job.lease.job_id}"
+    )
+    run.watch(task)
+    done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
+    if not done:
+        run.cancel(Cause.TIMEOUT)
+    if run.cause is not None:
+        done, _ = await asyncio.wait({task}, timeout=LETTING_GO_SECONDS)
+    if not done:
+        await _report_stuck(run, task)
+        return Raised(_cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
+    ended = Raised(asyncio.CancelledError()) if task.cancelled() else task.result()
+    if isinstance(ended, Raised) and run.cause is not None:
+        return Raised(_cancelled_by(run, timeout_seconds, ended.error), run.cause)
+    return ended
+
+
+async def _contain(handler: Coroutine[Any, Any, object]) -> Returned | Raised:
+    try:
+        value = await handler
+    except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
+        return Raised(error)
+    try:
+        return Returned(dump_json(value))
+    except (TypeError, ValueError) as error:
+        refused = PermanentError(f"the handler returned {type(value).__name__}, which is no JSON value: {error}")
+        return Raised(refused)
+
+
+def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) -> BaseException:
+    if run.cause is Cause.TIMEOUT:
+        timeout = AttemptTimeout(f"the run took longer than {timeout_seconds:g} s")
+        timeout.__cause__ = error
+        return timeout
+    return error or asyncio.CancelledError()
+
+
+async def _report_stuck(run: Run, task: asyncio.Task[Any]) -> None:
+    stack = "".join(traceback.format_list(traceback.StackSummary.extract((f, f.f_lineno) for f in task.get_stack())))
+    log.error(
+        "%s (%s) was told to end and has not for %g s: %s\n%s",
+        run.handler.location,
+        run.job.lease.job_id,
+        LETTING_GO_SECONDS,
+        run.cause.value if run.cause else "",
+        stack,
+    )

@@ -1,0 +1,29 @@
+"""Which handler a job is for: by the consumer that the ledger names, by a former name of it, or by queue and job name."""
+
+from collections.abc import Iterable
+
+from homing.app.handlers import Handler
+from homing.events.envelope import Envelope
+
+
+class Catalogue:
+    """The handlers of a worker."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        self._by_consumer: dict[str, Handler] = {}
+        self._by_job: dict[tuple[str, str], Handler] = {}
+        for handler in handlers:
+            self._by_job[handler.queue, handler.job_name] = handler
+            for name in (handler.consumer, *handler.aliases):
+                self._by_consumer[name] = handler
+
+    def find(self, queue: str, job_name: str, envelope: Envelope | None) -> Handler | None:
+        """The handler, or `None` when this worker knows none.
+
+        A delivery's consumer counts first, so that a renamed or moved handler still gets its old deliveries.
+        """
+        if envelope is not None and envelope.delivery is not None:
+            handler = self._by_consumer.get(envelope.delivery.consumer)
+            if handler is not None:
+                return handler
+        return self._by_job.get((queue, job_name))

@@ -1,0 +1,75 @@
+"""What an error means for its job. Pure: error, attempt and policy in, a verdict out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from homing.app.options import Policy
+from homing.deadletters.report import ErrorReport, report_error, report_text
+from homing.errors import PermanentError, RetryLater, Throttled
+from homing.queue.outcome import Postponed, Retry
+
+CONFLICT_SECONDS = 0.2
+"""About how long a run that met another transaction waits: serialisation failure, deadlock, a row that stayed locked."""
+
+_CONFLICTS = frozenset({"40001", "40P01", "55P03"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Which run this is: `number` counts runs that were counted, from 1; `starts` counts claims, postponed ones included."""
+
+    number: int
+    starts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """The job must be buried."""
+
+    report: ErrorReport
+
+
+Verdict = Retry | Postponed | Fatal
+
+
+def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Callable[[], float]) -> Verdict:
+    """Decide what becomes of a job whose handler raised `error`.
+
+    An unknown error counts as transient: retrying a permanent one costs minutes, burying a transient one loses work.
+    """
+    report = report_error(error)
+    if isinstance(error, PermanentError):
+        return Fatal(report)
+    if attempt.starts >= policy.max_starts:
+        text = f"started {attempt.starts} times without an end (max_starts={policy.max_starts}); last: {report.summary}"
+        return Fatal(report_text("StartedTooOften", text, report.stack))
+    if isinstance(error, RetryLater):
+        return Postponed(error.delay_seconds, report.text, "snoozed")
+    if isinstance(error, Throttled):
+        return Postponed(error.delay_seconds, report.text, "throttled")
+    if is_conflict(error):
+        return Postponed(CONFLICT_SECONDS * (0.5 + random()), report.summary, "snoozed")
+    if attempt.number >= policy.attempts:
+        return Fatal(report)
+    return Retry(policy.backoff.wait_seconds(attempt.number, random), report.summary, report.stack)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the database refused because of a concurrent transaction: nothing is wrong with the job."""
+    return any(sqlstate in _CONFLICTS for sqlstate in _sqlstates(error))
+
+
+def _sqlstates(error: BaseException) -> list[str]:
+    found: list[str] = []
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        current = left.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        sqlstate = getattr(current, "sqlstate", None)
+        if isinstance(sqlstate, str):
+            found.append(sqlstate)
+        left += [current.__cause__, getattr(current, "orig", None)]
+    return found

@@ -1,0 +1,58 @@
+"""Ending a job in the engine: the call is made again until its answer is known."""
+
+import asyncio
+import logging
+from typing import assert_never
+
+from homing.app.options import Policy
+from homing.errors import ServerUnavailable
+from homing.ledger.gate import DONE_MARK, dead_mark
+from homing.queue.job import ClaimedJob, KeepRule
+from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed, Retry
+from homing.queue.port import ClaimRequest, Engine, Finished, Held
+
+log = logging.getLogger("homing.worker")
+
+MAX_WAIT_SECONDS = 2.0
+
+
+async def end_job(
+    engine: Engine, job: ClaimedJob, outcome: Outcome, policy: Policy | None, claim_next: ClaimRequest | None
+) -> Finished:
+    """Carry out the outcome; a lost answer is asked for again, since a second finish of the same lease changes nothing.
+
+    `claim_next` asks for the next job of the queue in the same step. `MISSING` or `TAKEN` is an answer too: the engine lost the job or
+    another run has it, and the ledger knows what happened.
+    """
+    wait_seconds = 0.05
+    while True:
+        try:
+            return await _end(engine, job, outcome, policy, claim_next)
+        except ServerUnavailable as error:
+            if wait_seconds == 0.05:
+                log.warning("job %s has ended and waits for the engine: %s", job.lease.job_id, error)
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(wait_seconds * 2, MAX_WAIT_SECONDS)
+
+
+async def _end(
+    engine: Engine, job: ClaimedJob, outcome: Outcome, policy: Policy | None, claim_next: ClaimRequest | None
+) -> Finished:
+    keep_completed = KeepRule() if policy is None else policy.keep_completed
+    keep_failed = KeepRule() if policy is None else policy.keep_failed
+    match outcome:
+        case Completed(result=result, how=how):
+            mark = DONE_MARK if how in ("completed", "duplicate") else None
+            return await engine.complete(job, result, mark=mark, keep=keep_completed, claim_next=claim_next)
+        case Dead(reason=reason, stack=stack, letter=letter):
+            mark = dead_mark(letter)
+            return await engine.fail(job, reason, stack=stack, mark=mark, keep=keep_failed, claim_next=claim_next)
+        case Retry(delay_seconds=delay, reason=reason, stack=stack):
+            return await engine.retry(job, delay, spend_attempt=True, reason=reason, stack=stack, claim_next=claim_next)
+        case Postponed(delay_seconds=delay, reason=reason):
+            return await engine.retry(job, delay, spend_attempt=False, reason=reason, stack="", claim_next=claim_next)
+        case GivenBack():
+            return Finished(await engine.release(job))
+        case LeaseLost():
+            return Finished(Held.TAKEN)
+    assert_never(outcome)

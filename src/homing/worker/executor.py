@@ -1,0 +1,139 @@
+"""One job from claim to end: open, perform, judge, end, report."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from uuid import UUID
+
+from homing.app.handlers import Guarantee
+from homing.clock import Clock
+from homing.config.logs import log_fields
+from homing.errors import ServerUnavailable
+from homing.outbox.expected import expect_ledger
+from homing.queue.job import ClaimedJob, Lease
+from homing.queue.outcome import Completed, Outcome, Postponed, outcome_name
+from homing.queue.port import ClaimRequest, Engine, Finished, Held
+from homing.trace import Trace, enter_trace
+from homing.worker.catalogue import Catalogue
+from homing.worker.ending import end_job
+from homing.worker.judging import UNSURE_SECONDS, Judge
+from homing.worker.leases import LeaseKeeper
+from homing.worker.opening import Unreadable, open_run
+from homing.worker.performing import AtLeastOnce, Once
+from homing.worker.run import Cause, Run
+
+log = logging.getLogger("homing.worker")
+
+
+class Executor:
+    """Executes claimed jobs; keeps the table of runs, by lease, so that each can be told to end."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        catalogue: Catalogue,
+        guarantees: Mapping[Guarantee, AtLeastOnce | Once],
+        judge: Judge,
+        leases: LeaseKeeper,
+        ledger_id: UUID,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._catalogue = catalogue
+        self._guarantees = guarantees
+        self._judge = judge
+        self._leases = leases
+        self._ledger_id = ledger_id
+        self._clock = clock
+        self._runs: dict[Lease, Run] = {}
+
+    async def execute(self, job: ClaimedJob, claim_next: Callable[[], ClaimRequest | None]) -> Finished:
+        """Run the job to its end; never raises for what the job did. `claim_next` is asked just before the end."""
+        started = self._clock.monotonic()
+        self._leases.hold(job.lease)
+        try:
+            opened = open_run(job, self._catalogue)
+            run = opened if isinstance(opened, Run) else None
+            with self._context(job, run):
+                outcome = await self._outcome(opened)
+                policy = None if run is None else run.handler.policy
+                finished = await end_job(self._engine, job, outcome, policy, claim_next())
+                self._report(job, run, outcome, finished, self._clock.monotonic() - started)
+        finally:
+            self._leases.drop(job.lease)
+        return finished
+
+    def cancel(self, lease: Lease, cause: Cause) -> None:
+        """Tell one run to end."""
+        run = self._runs.get(lease)
+        if run is not None:
+            run.cancel(cause)
+
+    def cancel_all(self, cause: Cause) -> None:
+        """Tell every run to end."""
+        for run in list(self._runs.values()):
+            run.cancel(cause)
+
+    async def _outcome(self, opened: Run | Postponed | Unreadable) -> Outcome:
+        try:
+            match opened:
+                case Postponed():
+                    return opened
+                case Unreadable():
+                    return await self._judge.judge_unreadable(opened)
+                case Run():
+                    return await self._run(opened)
+        except ServerUnavailable as error:
+            return Postponed(UNSURE_SECONDS, str(error), "interrupted")
+
+    async def _run(self, run: Run) -> Outcome:
+        self._runs[run.job.lease] = run
+        try:
+            ending = await self._guarantees[run.handler.guarantee].perform(run)
+        finally:
+            del self._runs[run.job.lease]
+        return await self._judge.judge(run, ending)
+
+    def _context(self, job: ClaimedJob, run: Run | None) -> ExitStack:
+        stack = ExitStack()
+        fields: dict[str, object] = {
+            "queue": job.lease.queue,
+            "job": job.name,
+            "job_id": job.lease.job_id,
+            "attempt": job.attempt,
+            "trace_id": f"job-{job.lease.queue}-{job.lease.job_id}",
+        }
+        if run is not None:
+            fields |= {"event_id": str(run.event_id), "consumer": run.consumer, "trace_id": run.trace_id}
+            stack.enter_context(enter_trace(Trace(trace_id=run.trace_id, traceparent=run.envelope.traceparent)))
+            stack.enter_context(expect_ledger(self._ledger_id))
+        stack.enter_context(log_fields(**fields))
+        return stack
+
+    def _report(
+        self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, duration_seconds: float
+    ) -> None:
+        name = outcome_name(outcome)
+        age_seconds = self._clock.now().timestamp() - job.timestamp_ms / 1000
+        level = logging.INFO if isinstance(outcome, Completed) else logging.WARNING
+        reason = getattr(outcome, "reason", "")
+        held = "" if finished.held is Held.HELD else f" (lease {finished.held.value})"
+        log.log(
+            level,
+            "%s %s in %.3f s, age %.3f s, attempt %d%s%s",
+            job.name if run is None else run.consumer,
+            name,
+            duration_seconds,
+            age_seconds,
+            job.attempt,
+            held,
+            f": {reason}" if reason else "",
+            extra={
+                "outcome": name,
+                "duration_s": round(duration_seconds, 6),
+                "age_s": round(age_seconds, 3),
+                "stalls": job.stalls,
+                "starts": job.starts,
+            },
+        )

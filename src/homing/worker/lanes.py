@@ -1,0 +1,179 @@
+"""Slots and claims: every queue of a worker has a lane; one blocking wait wakes those that have a free slot."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from homing.clock import Clock
+from homing.errors import ServerUnavailable
+from homing.ids import new_token
+from homing.queue.job import ClaimedJob
+from homing.queue.port import ClaimRequest, Engine, Finished, Idle, Limit
+from homing.service import Progress
+
+log = logging.getLogger("homing.worker")
+
+Execute = Callable[[ClaimedJob, Callable[[], ClaimRequest | None]], Awaitable[Finished]]
+
+POLL_SECONDS = 5.0
+"""The net under the wait: how often an idle lane claims although nothing woke it."""
+
+
+class Lane:
+    """One queue's slots in this worker. `resume_at` (monotonic): when it may claim by time alone."""
+
+    def __init__(
+        self,
+        queue: str,
+        *,
+        concurrency: int,
+        limit: Limit | None,
+        engine: Engine,
+        execute: Execute,
+        lease_seconds: float,
+        worker: str,
+        clock: Clock,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.queue = queue
+        self.concurrency = concurrency
+        self._limit = limit
+        self._engine = engine
+        self._execute = execute
+        self._lease_seconds = lease_seconds
+        self._worker = worker
+        self._clock = clock
+        self._on_change = on_change
+        self._runs: set[asyncio.Task[None]] = set()
+        self.open = True
+        self.resume_at: float = 0.0
+
+    @property
+    def free(self) -> int:
+        """Slots without a run."""
+        return self.concurrency - len(self._runs)
+
+    @property
+    def runs(self) -> frozenset[asyncio.Task[None]]:
+        """The runs in progress."""
+        return frozenset(self._runs)
+
+    def listening(self) -> bool:
+        """Whether a job that appears now could be claimed now."""
+        return self.open and self.free > 0
+
+    def wake(self) -> None:
+        """Claim at the next fill, whatever was known before."""
+        self.resume_at = 0.0
+
+    async def fill(self) -> None:
+        """Claim until the slots are full or nothing is left; claims double as long as each of them finds a job."""
+        wanted = 1
+        while self.open and self.free > 0 and self.resume_at <= self._clock.monotonic():
+            claims = await asyncio.gather(
+                *(self._engine.claim(self.queue, self._request()) for _ in range(min(wanted, self.free))),
+                return_exceptions=True,
+            )
+            for claim in claims:
+                if isinstance(claim, ClaimedJob):
+                    self._start(claim)
+            for claim in claims:
+                if isinstance(claim, BaseException):
+                    raise claim
+                if isinstance(claim, Idle):
+                    self._rest(claim)
+            wanted *= 2
+
+    def _start(self, job: ClaimedJob) -> None:
+        task = asyncio.create_task(self._occupy(job), name=f"slot:{self.queue}")
+        self._runs.add(task)
+        task.add_done_callback(self._leave)
+
+    async def _occupy(self, job: ClaimedJob) -> None:
+        """Run a job, and then the next one that its finish claimed, until there is none."""
+        current: ClaimedJob | None = job
+        while current is not None:
+            finished = await self._execute(current, self._next_request)
+            current = finished.next if isinstance(finished.next, ClaimedJob) else None
+            if isinstance(finished.next, Idle):
+                self._rest(finished.next)
+            elif current is None:
+                self.wake()
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._runs.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error(
+                "a slot of %s failed; its job comes back when its lease ends", self.queue, exc_info=task.exception()
+            )
+            self.wake()
+        self._on_change()
+
+    def _rest(self, idle: Idle) -> None:
+        wait = POLL_SECONDS if idle.retry_seconds is None else min(idle.retry_seconds, POLL_SECONDS)
+        self.resume_at = self._clock.monotonic() + wait
+
+    def _next_request(self) -> ClaimRequest | None:
+        return self._request() if self.open else None
+
+    def _request(self) -> ClaimRequest:
+        return ClaimRequest(new_token(), self._lease_seconds, self._limit, self._worker)
+
+
+class Claimer:
+    """Keeps the lanes filled: one `tick` fills every lane that may claim, then sleeps until one may again."""
+
+    def __init__(self, lanes: Sequence[Lane], engine: Engine, clock: Clock) -> None:
+        self._lanes = lanes
+        self._engine = engine
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._waiting = False
+        self._stopped = False
+
+    def notice(self) -> None:
+        """A slot became free, or the worker stops: look at the lanes again."""
+        self._changed.set()
+        if self._waiting:
+            self._waiting = False
+            self._interruption = asyncio.ensure_future(self._engine.interrupt())
+
+    async def tick(self) -> Progress:
+        """Fill, then wait; `AGAIN` always, since the waiting is in here."""
+        self._changed.clear()
+        results = await asyncio.gather(*(lane.fill() for lane in self._lanes), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        if not self._stopped:
+            await self._wait()
+        return Progress.AGAIN
+
+    def stop(self) -> None:
+        """Claim nothing from now on."""
+        self._stopped = True
+        for lane in self._lanes:
+            lane.open = False
+        self.notice()
+
+    async def _wait(self) -> None:
+        listening = [lane for lane in self._lanes if lane.listening()]
+        if not listening:
+            await self._changed.wait()
+            return
+        now = self._clock.monotonic()
+        timeout = max(0.001, min(lane.resume_at for lane in listening) - now)
+        if self._changed.is_set():
+            return
+        self._waiting = True
+        try:
+            woken = await self._engine.wait([lane.queue for lane in listening], timeout)
+        except ServerUnavailable:
+            for lane in listening:
+                lane.wake()
+            raise
+        finally:
+            self._waiting = False
+        for lane in listening:
+            if lane.queue == woken:
+                lane.wake()

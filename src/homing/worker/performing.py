@@ -1,0 +1,201 @@
+"""Performing a run under its guarantee: gate, handler, settle, in the order that the guarantee needs."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from homing.app.resources import Provider
+from homing.clock import Clock
+from homing.errors import HandlerEndedTransaction, ServerUnavailable
+from homing.ledger.gate import Asked, Decision
+from homing.ledger.gate import Run as MayRun
+from homing.ledger.ledger import LOCK_SECONDS, Ledger
+from homing.ledger.statements import FINISH_SETTLE, SETTLE, SETTLE_JOB
+from homing.worker.calling import Raised, Returned, call_handler
+from homing.worker.gating import Gatekeeper
+from homing.worker.run import Run
+from homing.worker.settling import Settler, kept_result
+from homing.worker.transactions import HandlerTransaction, TransactionSource
+
+log = logging.getLogger("homing.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The gate said that the handler must not run, or must not count."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """The handler ended the transaction past the guard; what it did before that is committed, the rest is rolled back."""
+
+    error: HandlerEndedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """The database did not answer while we settled: nothing is known, nothing is judged, the row decides at the next gate."""
+
+    reason: str
+
+
+Ending = Returned | Raised | Stopped | Torn | Unsure
+
+
+class AtLeastOnce:
+    """Gate, handler, settle: the effect is elsewhere and may happen again; the settle follows it at once."""
+
+    def __init__(self, gate: Gatekeeper, settler: Settler, provider: Provider) -> None:
+        self._gate = gate
+        self._settler = settler
+        self._provider = provider
+
+    async def perform(self, run: Run) -> Ending:
+        """Run the handler when the gate lets it, and settle its success until the database has it."""
+        decision = await self._gate.ask(run)
+        if not isinstance(decision, MayRun):
+            return Stopped(decision)
+        ending = await call_handler(run, fill(run, self._provider, None), run.handler.policy.timeout_seconds)
+        if isinstance(ending, Returned):
+            await self._settle(run, ending.result)
+        return ending
+
+    async def _settle(self, run: Run, result: str) -> None:
+        """The effect has happened, so that this is not given up while the process lives: the lease is renewed meanwhile."""
+        wait_seconds = 0.1
+        while True:
+            try:
+                await self._settler.settle(run, result)
+            except ServerUnavailable as error:
+                log.warning("job %s is done and waits to be settled: %s", run.job.lease.job_id, error)
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(wait_seconds * 2, 5.0)
+            else:
+                return
+
+
+class Once:
+    """Settle, handler, commit, all in one transaction: the effect and the row that says it happened, or neither."""
+
+    def __init__(
+        self,
+        gate: Gatekeeper,
+        ledger: Ledger,
+        sources: Mapping[Any, TransactionSource],
+        provider: Provider,
+        clock: Clock,
+    ) -> None:
+        self._gate = gate
+        self._ledger = ledger
+        self._sources = sources
+        self._provider = provider
+        self._clock = clock
+
+    async def perform(self, run: Run) -> Ending:
+        """Settle first; where that changes no row, ask the gate. Everything is rolled back unless all of it succeeded."""
+        if self._seems_expired(run):
+            decision = await self._gate.ask(run)
+            if not isinstance(decision, MayRun):
+                return Stopped(decision)
+        ending = await self._perform(run)
+        if ending is not None:
+            return ending
+        decision = await self._gate.ask(run, Asked.SETTLE)
+        if isinstance(decision, MayRun):
+            return await self._perform(run) or Stopped(await self._gate.ask(run, Asked.BURY))
+        return Stopped(decision)
+
+    async def _perform(self, run: Run) -> Ending | None:
+        """One try; `None` when settle changed no row."""
+        parameter = run.handler.transaction
+        if parameter is None:
+            raise AssertionError(f"{run.handler.consumer} takes no transaction")
+        try:
+            async with self._sources[parameter.type].open() as transaction:
+                return await self._settle_and_call(run, transaction)
+        except Exception as error:  # noqa: BLE001 - the handler's own errors are contained; these are the database's, judged here
+            return Unsure(f"{type(error).__name__}: {error}") if is_connection_error(error) else Raised(error)
+
+    async def _settle_and_call(self, run: Run, transaction: HandlerTransaction) -> Ending | None:
+        async with asyncio.timeout(LOCK_SECONDS):
+            settled = await transaction.fetch(**_settle(run))
+        if settled is None:
+            return None
+        arguments = fill(run, self._provider, transaction)
+        ending = await call_handler(run, arguments, run.handler.policy.timeout_seconds)
+        if transaction.ended is not None:
+            return _refused(transaction.ended, ending)
+        if isinstance(ending, Raised):
+            return ending
+        return await self._commit(run, transaction, settled["transaction_id"], ending)
+
+    async def _commit(self, run: Run, transaction: HandlerTransaction, began: str, ending: Returned) -> Ending:
+        await transaction.flush()
+        last = await transaction.fetch(
+            FINISH_SETTLE, event_id=run.event_id, consumer=run.consumer, result=kept_result(ending.result)
+        )
+        now = None if last is None else last["transaction_id"]
+        if now != began:
+            text = f"the handler ended the transaction by itself: it began as {began}, and at the end it is {now}"
+            return Torn(HandlerEndedTransaction(text))
+        await transaction.commit()
+        return ending
+
+    def _seems_expired(self, run: Run) -> bool:
+        opened_at = run.envelope.opened_at
+        if opened_at is None:
+            return False
+        now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
+        return opened_at + timedelta(seconds=run.handler.policy.deadline_seconds) <= now
+
+
+def fill(run: Run, provider: Provider, transaction: HandlerTransaction | None) -> dict[str, Any]:
+    """The handler's parameters besides the event, by name."""
+    return {
+        parameter.name: _value(parameter.kind, parameter.type, run, provider, transaction)
+        for parameter in run.handler.parameters
+    }
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Whether an error says that the database went away, rather than that it refused."""
+    while error is not None:
+        if isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "connection_invalidated", False):
+            return True
+        sqlstate = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
+        if isinstance(sqlstate, str) and (sqlstate.startswith("08") or sqlstate in ("57P01", "57P02", "57P03")):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _value(kind: str, wanted: Any, run: Run, provider: Provider, transaction: HandlerTransaction | None) -> Any:
+    if kind == "transaction":
+        return None if transaction is None else transaction.session
+    return run.view if kind == "job" else provider.get(wanted)
+
+
+def _settle(run: Run) -> dict[str, Any]:
+    if run.generation is not None:
+        return {
+            "statement": SETTLE, "event_id": run.event_id, "consumer": run.consumer, "generation": run.generation
+        }  # fmt: skip
+    return {
+        "statement": SETTLE_JOB,
+        "event_id": run.event_id,
+        "consumer": run.consumer,
+        "queue": run.job.lease.queue,
+        "job_name": run.job.name,
+    }
+
+
+def _refused(text: str, ending: Returned | Raised) -> Raised:
+    error = HandlerEndedTransaction(text)
+    if isinstance(ending, Raised) and not isinstance(ending.error, HandlerEndedTransaction):
+        error.__cause__ = ending.error
+    return Raised(error)

@@ -1,0 +1,83 @@
+"""One run of one job: what it is about, and why it was told to end."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from uuid import UUID
+
+from homing.app.handlers import Handler, Job
+from homing.events.envelope import Envelope, foreign_id
+from homing.events.event import Event
+from homing.queue.job import ClaimedJob
+
+
+class Cause(Enum):
+    """Why Homing cancelled a run. A handler's own `CancelledError` has none of these."""
+
+    TIMEOUT = "its attempt took too long"
+    LEASE_LOST = "another run holds its lease"
+    SHUTDOWN = "the worker stops"
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A claimed job with its handler and event. `consumer` is the ledger's name for it, not the handler's own."""
+
+    job: ClaimedJob
+    handler: Handler
+    event: Event
+    envelope: Envelope
+    trace_id: str
+    recorded_at: datetime
+    cause: Cause | None = None
+    _task: asyncio.Task[object] | None = field(default=None, repr=False)
+
+    @property
+    def event_id(self) -> UUID:
+        """The event's id; for a job that no relay made, its inbox id."""
+        return self.event.event_id
+
+    @property
+    def consumer(self) -> str:
+        """The name under which the ledger keeps the delivery."""
+        return self.handler.consumer if self.envelope.delivery is None else self.envelope.delivery.consumer
+
+    @property
+    def generation(self) -> int | None:
+        """The delivery's generation; `None` for a job that no relay made."""
+        return None if self.envelope.delivery is None else self.envelope.delivery.generation
+
+    @property
+    def view(self) -> Job:
+        """What the handler may see."""
+        return Job(
+            id=self.job.lease.job_id,
+            queue=self.job.lease.queue,
+            name=self.job.name,
+            consumer=self.consumer,
+            event_id=self.event_id,
+            trace_id=self.trace_id,
+            attempt=self.job.attempt,
+            attempts=self.handler.policy.attempts,
+            generation=self.generation or 1,
+            recorded_at=self.recorded_at,
+        )
+
+    def watch(self, task: asyncio.Task[object]) -> None:
+        """Take the task that `cancel` ends; a run that was cancelled before it began ends at once."""
+        self._task = task
+        if self.cause is not None:
+            task.cancel()
+
+    def cancel(self, cause: Cause) -> None:
+        """End the run; the first cause counts."""
+        if self.cause is None:
+            self.cause = cause
+            if self._task is not None:
+                self._task.cancel()
+
+
+def inbox_id(job: ClaimedJob) -> UUID:
+    """The identity of a job that no relay made."""
+    return foreign_id(job.lease.queue, job.lease.job_id, job.timestamp_ms)

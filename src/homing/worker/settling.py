@@ -1,0 +1,56 @@
+"""Settling deliveries whose handlers ran without a transaction: group commit, before the job is finished in the engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from homing.ledger.ledger import Ledger
+from homing.ledger.statements import SETTLE_GROUP, SETTLE_JOB_GROUP
+from homing.worker.coalescer import Coalescer
+from homing.worker.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A run whose effect has happened; `result` is JSON text."""
+
+    run: Run
+    result: str
+
+
+class Settler:
+    """Settles many deliveries in one statement."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._deliveries: Coalescer[Settled, None] = Coalescer(self._settle_deliveries)
+        self._jobs: Coalescer[Settled, None] = Coalescer(self._settle_jobs)
+
+    async def settle(self, run: Run, result: str) -> None:
+        """Mark the delivery done; committed when this returns. `ServerUnavailable` leaves it unknown: ask again."""
+        group = self._jobs if run.generation is None else self._deliveries
+        await group.ask(Settled(run, result))
+
+    async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
+        await self._ledger.fetch(
+            SETTLE_GROUP,
+            event_ids=[settled.run.event_id for settled in group],
+            consumers=[settled.run.consumer for settled in group],
+            results=[kept_result(settled.result) for settled in group],
+        )
+        return [None] * len(group)
+
+    async def _settle_jobs(self, group: Sequence[Settled]) -> list[None]:
+        await self._ledger.fetch(
+            SETTLE_JOB_GROUP,
+            event_ids=[settled.run.event_id for settled in group],
+            consumers=[settled.run.consumer for settled in group],
+            queues=[settled.run.job.lease.queue for settled in group],
+            job_names=[settled.run.job.name for settled in group],
+            results=[kept_result(settled.result) for settled in group],
+        )
+        return [None] * len(group)
+
+
+def kept_result(result: str) -> str | None:
+    """The result as the ledger keeps it: nothing for null."""
+    return None if result == "null" else result

@@ -1,0 +1,170 @@
+"""The worker of one process: lanes, runs, leases and rescue, on one event loop."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+from homing.app.application import Homing
+from homing.app.declared import Queue
+from homing.app.handlers import Handler
+from homing.app.resources import Provider, check_resources
+from homing.clock import Clock, SystemClock
+from homing.config.settings import Settings
+from homing.deadletters.deadletters import DeadLetters
+from homing.ledger.ledger import Ledger
+from homing.queue.job import Lease
+from homing.queue.port import Engine
+from homing.service import Loop, Progress, stop_all
+from homing.worker.calling import LETTING_GO_SECONDS
+from homing.worker.catalogue import Catalogue
+from homing.worker.executor import Executor
+from homing.worker.gating import Gatekeeper
+from homing.worker.judging import Judge
+from homing.worker.lanes import Claimer, Lane
+from homing.worker.leases import LeaseKeeper
+from homing.worker.performing import AtLeastOnce, Once
+from homing.worker.run import Cause
+from homing.worker.settling import Settler
+from homing.worker.transactions import check_sources, find_sources
+
+log = logging.getLogger("homing.worker")
+
+ENDING_SECONDS = LETTING_GO_SECONDS + 5.0
+"""How long runs may take to end once they were told to, before they are left behind."""
+
+
+class Worker:
+    """Claims, runs and ends the jobs of some queues. The ledger, the engine and the resources are opened and closed by the caller."""
+
+    def __init__(
+        self,
+        app: Homing,
+        settings: Settings,
+        *,
+        ledger: Ledger,
+        engine: Engine,
+        provider: Provider,
+        queues: Mapping[str, int | None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._ledger = ledger
+        self._engine = engine
+        self._provider = provider
+        self._chosen = queues
+        self._clock = clock or SystemClock()
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
+        self._lanes: list[Lane] = []
+        self._loops: list[Loop] = []
+
+    async def start(self) -> None:
+        """Check what handlers ask for against what is provided, and begin to claim.
+
+        Raises `RegistrationError` for parameters that nothing fills, `ConfigurationError` when a transaction would be in another
+        database than the ledger's.
+        """
+        queues, handlers = self._served()
+        check_resources(handlers, self._provider)
+        sources = find_sources(handlers, self._provider)
+        await check_sources(sources, self._ledger.ledger_id)
+        self._leases = LeaseKeeper(
+            self._engine.extender(),
+            lease_seconds=self._settings.lease.total_seconds(),
+            beat_seconds=self._settings.beat.total_seconds(),
+            on_taken=self._on_taken,
+        )
+        dead_letters = DeadLetters(self._ledger)
+        gate = Gatekeeper(self._ledger, dead_letters)
+        self._executor = Executor(
+            engine=self._engine,
+            catalogue=Catalogue(self._app.handlers),
+            guarantees={
+                "once": Once(gate, self._ledger, sources, self._provider, self._clock),
+                "at least once": AtLeastOnce(gate, Settler(self._ledger), self._provider),
+            },
+            judge=Judge(gate, dead_letters, self._leases),
+            leases=self._leases,
+            ledger_id=self._ledger.ledger_id,
+            clock=self._clock,
+        )
+        self._lanes = [self._lane(queue) for queue in queues]
+        self._claimer = Claimer(self._lanes, self._engine, self._clock)
+        self._loops = [
+            Loop("claim", self._claimer.tick, interval_seconds=0.2),
+            *(self._rescue_loop(queue.name) for queue in queues),
+        ]
+        self._leases.start()
+        for loop in self._loops:
+            loop.start()
+        log.info("worker %s serves %s", self.name, ", ".join(f"{x.queue}:{x.concurrency}" for x in self._lanes))
+
+    async def stop(self, grace_seconds: float) -> bool:
+        """Claim nothing more, let runs finish for `grace_seconds`, then give the rest back; whether all runs ended.
+
+        Leases are renewed to the end. What is left behind is run again elsewhere when its lease ends.
+        """
+        self._claimer.stop()
+        await stop_all(self._loops)
+        left = await self._wait_for_runs(grace_seconds)
+        if left:
+            log.warning("%d runs have not ended after %g s and are given back", left, grace_seconds)
+            self._executor.cancel_all(Cause.SHUTDOWN)
+            left = await self._wait_for_runs(ENDING_SECONDS)
+        if left:
+            log.error("%d runs did not end; their jobs come back when their leases end", left)
+        await self._leases.stop()
+        return not left
+
+    @property
+    def running(self) -> int:
+        """Jobs that are running now."""
+        return sum(len(lane.runs) for lane in self._lanes)
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The background loops, for health."""
+        return tuple(self._loops)
+
+    def _served(self) -> tuple[list[Queue], list[Handler]]:
+        queues = [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]
+        names = {queue.name for queue in queues}
+        return queues, [handler for handler in self._app.handlers if handler.queue in names]
+
+    def _lane(self, queue: Queue) -> Lane:
+        asked = (self._chosen or {}).get(queue.name)
+        return Lane(
+            queue.name,
+            concurrency=asked or queue.concurrency or self._settings.worker_concurrency,
+            limit=None if queue.limit is None else queue.limit.limit(),
+            engine=self._engine,
+            execute=self._executor.execute,
+            lease_seconds=self._settings.lease.total_seconds(),
+            worker=self.name,
+            clock=self._clock,
+            on_change=lambda: self._claimer.notice(),  # noqa: PLW0108 - the claimer is made after the lanes,
+        )
+
+    def _rescue_loop(self, queue: str) -> Loop:
+        seconds = self._settings.rescue.total_seconds()
+
+        async def rescue() -> Progress:
+            for job_id in await self._engine.rescue(queue, seconds):
+                log.error("queue %s: job %s lost its worker and waits again", queue, job_id, extra={"rescued": job_id})
+            return Progress.REST
+
+        return Loop(f"rescue:{queue}", rescue, interval_seconds=seconds)
+
+    async def _wait_for_runs(self, seconds: float) -> int:
+        runs = {run for lane in self._lanes for run in lane.runs}
+        if not runs:
+            return 0
+        _, left = await asyncio.wait(runs, timeout=seconds)
+        return len(left)
+
+    def _on_taken(self, lease: Lease) -> None:
+        log.error("job %s: another run holds its lease; this one is told to end", lease.job_id)
+        self._executor.cancel(lease, Cause.LEASE_LOST)
