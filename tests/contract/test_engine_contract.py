@@ -172,6 +172,7 @@ async def test_a_retry_counts_the_attempt_only_when_told(
     answer = await subject.engine.retry(claimed, delay, spend_attempt=spend, reason="r", stack="s", claim_next=None)
     assert answer.held is Held.HELD
     again = await eventually(lambda: _claimed(subject))
+    assert again is not None
     assert (again.attempts_made, again.starts) == (made, 2)
     assert again.lease.token != claimed.lease.token
 

@@ -65,6 +65,11 @@ class Connection:
             self._link.allow_silence(block_seconds + self.silence_seconds)
         return self.call(*words)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls are sent at once; false before the first call and while the connection is made again."""
+        return self._link is not None
+
     def drop(self, why: str) -> None:
         """Give up the present connection; calls in flight fail, the next call connects again."""
         if self._link is not None:

@@ -5,15 +5,17 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from homing.errors import HomingError, ServerUnavailable
+from homing.errors import HomingError
 from homing.queue.redis.connection import Connection
 from homing.queue.redis.link import Link
 from homing.queue.redis.url import RedisUrl
 
 _log = logging.getLogger(__name__)
 
-# Redis before 7.0.8 takes a block of one millisecond for no block at all.
 _SHORTEST_BLOCK_SECONDS = 0.002
+# The server ends a block only when its own timer ticks, up to 100 ms late. So the end is kept here, by unblocking, and
+# the server's comes later: for a process that is gone.
+_SERVER_GRACE_SECONDS = 1.0
 _UNBLOCK_SECONDS = 1.0
 _CLOSE_SECONDS = 1.0
 
@@ -29,9 +31,10 @@ class MarkerWatch:
         self._main = main
         self._now_ms = now_ms
         self._blocking = Connection(url, client_name=client_name, welcome=self._learn_id)
-        self._client_id: int | None = None
+        self._client_id = 0
         self._due_ms: dict[str, float] = {}
         self._interrupted: asyncio.Future[None] | None = None
+        self._blocked: asyncio.Future[Any] | None = None
 
     async def wait(self, markers: Sequence[str], timeout_seconds: float) -> str | None:
         """Sleep until one of `markers` is due and return it; `None` after the timeout or an interrupt."""
@@ -41,6 +44,7 @@ class MarkerWatch:
         deadline = loop.time() + timeout_seconds
         self._interrupted = loop.create_future()
         try:
+            await self._unblock()  # what a wait that was cancelled twice has left behind
             await self.give_back(keep=markers)
             left = max(timeout_seconds, _SHORTEST_BLOCK_SECONDS)  # so that the server is asked once in any case
             while (due := self._take_due(markers)) is None:
@@ -100,16 +104,18 @@ class MarkerWatch:
         if not markers:
             await asyncio.wait({self._interrupted}, timeout=block_seconds)
             return not self._interrupted.done()
-        call = self._blocking.blocking_call(block_seconds, "BZPOPMIN", *markers, f"{block_seconds:.3f}")
+        server_seconds = block_seconds + _SERVER_GRACE_SECONDS
+        call = self._blocking.blocking_call(server_seconds, "BZPOPMIN", *markers, f"{server_seconds:.3f}")
         call.add_done_callback(self._remember)
+        self._blocked = call
         try:
-            await asyncio.wait({call, self._interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({call, self._interrupted}, timeout=block_seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not call.done():
-                await self._unblock(call)
+            await self._unblock()
         if self._interrupted.done():
             return False
-        call.result()
+        if not call.cancelled():
+            call.result()  # raises what the server or the connection had to say
         return True
 
     def _remember(self, call: asyncio.Future[Any]) -> None:
@@ -119,16 +125,19 @@ class MarkerWatch:
         name = marker.decode()
         self._due_ms[name] = min(float(score), self._due_ms.get(name, float("inf")))
 
-    async def _unblock(self, call: asyncio.Future[Any]) -> None:
-        """End a blocked command; the connection is given up when the server does not help within a second."""
+    async def _unblock(self) -> None:
+        """End the blocked command, if there is one; a server that does not help within a second costs the connection."""
+        call = self._blocked
+        if call is None or call.done():
+            return
+        if not self._blocking.is_connected:
+            call.cancel()  # it was not sent yet
+            return
         try:
             async with asyncio.timeout(_UNBLOCK_SECONDS):
                 while not call.done():
-                    if self._client_id is None:
-                        raise ServerUnavailable("not connected yet")
                     # Again until it works: the command may still be on its way and not be blocked yet.
                     await self._main.call("CLIENT", "UNBLOCK", self._client_id)
                     await asyncio.wait({call}, timeout=0.01)
         except (TimeoutError, HomingError):
             self._blocking.drop("a blocked command could not be ended")
-            call.cancel()
