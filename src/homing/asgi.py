@@ -42,7 +42,8 @@ class TraceMiddleware:
 
 
 def _answer(asked: str | None, trace: Trace) -> str:
-    if asked is not None and trace_from_headers(None, asked).trace_id == asked:  # of a length and alphabet we would keep
+    # Echoed only if it is of a length and alphabet that we would keep.
+    if asked is not None and trace_from_headers(None, asked).trace_id == asked:
         return asked
     return trace.trace_id
 
