@@ -83,6 +83,7 @@ class Connection:
             await asyncio.wait({self._attempt})
         if self._link is not None:
             self._link.drop(self._closed())
+            await asyncio.sleep(0)  # the transport closes its socket in the next turn of the loop
         self._fail_waiting(self._closed())
 
     # ── Connecting ──────────────────────────────────────────────────────────────────────────────────────────────────
