@@ -1,19 +1,15 @@
 # The two commands are `make demo` and `make test`. Both set up everything they need: Python ≥ 3.11, make and a package
 # index are enough. No container, no running service, nothing outside this folder (servers keep their data in temporary ones).
 
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?=
 
-ORDERS ?=
-SEED ?=
-KEEP ?=
-export ORDERS SEED KEEP
-
-.PHONY: help demo test check setup bench lock clean python
+.PHONY: help demo test check setup bench lock clean
 
 help:  ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -36,19 +32,19 @@ bench: setup  ## Print the numbers that are promised: latency, commands per orde
 setup: $(STAMP)  ## Make .venv and install the locked requirements
 
 $(STAMP): requirements/dev.txt pyproject.toml
-	@$(MAKE) --no-print-directory python
-	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-		&& $(BIN)/python -m pip --version >/dev/null 2>&1 \
-		|| { rm -rf $(VENV); "$(PYTHON)" -m venv $(VENV); } \
-		|| { echo "make: $(PYTHON) cannot make a virtual environment (no ensurepip): install its venv package," >&2; \
-		     echo "make: for example python3-venv, or name another Python: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+	@if ! { $(BIN)/python -c '$(NEW_ENOUGH)' && $(BIN)/python -m pip --version; } >/dev/null 2>&1; then \
+		"$(PYTHON)" -c '$(NEW_ENOUGH)' 2>/dev/null || { \
+			echo "make: Python 3.11 or newer is needed and '$(PYTHON)' is not one; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+			exit 1; }; \
+		rm -rf $(VENV); echo "making $(VENV)"; \
+		"$(PYTHON)" -m venv $(VENV) || { \
+			echo "make: $(PYTHON) cannot make a virtual environment; install its venv package (python3-venv on Debian and Ubuntu)," >&2; \
+			echo "make: or name another Python: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+			exit 1; }; \
+	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
-
-python:
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-		|| { echo "make: Python 3.11 or newer is needed, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
 
 lock:  ## Renew requirements/dev.txt (needs uv; keeps the pins that still fit)
 	@command -v uv >/dev/null || { echo "make: renewing the lock needs uv on the PATH" >&2; exit 1; }
