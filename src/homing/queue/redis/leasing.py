@@ -1,6 +1,7 @@
 """Claiming jobs and finishing them: one script call each, guarded by the token of the lease."""
 
 import logging
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +88,7 @@ class RedisLeasing(RedisSession):
         held = self._held(job, reply)
         if held is not Held.HELD or claim_next is None:
             return Finished(held)
-        return Finished(held, await self._claim_after(job.lease.queue, claim_next))
+        return Finished(held, await self._or_nothing(job.lease.queue, self.claim(job.lease.queue, claim_next)))
 
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next."""
@@ -128,13 +129,12 @@ class RedisLeasing(RedisSession):
         except ServerUnavailable as error:
             _log.warning("gave a job of queue %s back; waiting workers notice only by time: %s", keys.queue, error)
 
-    async def _claim_after(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
-        """Claim after a retry: neither of its scripts says when the next job comes due."""
+    async def _or_nothing(self, queue: str, claiming: Awaitable[ClaimedJob | Idle]) -> ClaimedJob | Idle:
+        """The claim that follows a finish: the finish took effect, and its answer must not be lost with the claim's."""
         try:
-            return await self.claim(queue, request)
+            return await claiming
         except ServerUnavailable as error:
-            # The retry itself took effect, and that answer must not be lost with this one.
-            _log.warning("gave a job of queue %s back, but could not claim the next: %s", queue, error)
+            _log.warning("a job of queue %s was finished, but the next could not be claimed: %s", queue, error)
             return Idle(retry_seconds=0.0)
 
     async def _retry_now(self, job: ClaimedJob, updates: bytes) -> Any:
@@ -166,7 +166,8 @@ class RedisLeasing(RedisSession):
             return Finished(held, Idle() if held is Held.HELD and claim_next is not None else None)
         if claim_next is None:
             raise self._not_understood(f"finishing {job.lease.job_id}", reply)
-        return Finished(Held.HELD, await self._claimed(self._keys(job.lease.queue), reply, claim_next))
+        keys = self._keys(job.lease.queue)
+        return Finished(Held.HELD, await self._or_nothing(keys.queue, self._claimed(keys, reply, claim_next)))
 
     def _held(self, job: ClaimedJob, reply: Any) -> Held:
         held = _HELD.get(reply)
@@ -176,7 +177,7 @@ class RedisLeasing(RedisSession):
 
     async def _claimed(self, keys: QueueKeys, reply: Any, request: ClaimRequest) -> ClaimedJob | Idle:
         """Read what a script leased. Ids whose job is lost are dropped on the way, a bounded number per call."""
-        for _ in range(_MOST_GHOSTS_PER_CLAIM):
+        for dropped in range(1, _MOST_GHOSTS_PER_CLAIM + 1):
             if not isinstance(reply, list):
                 return Idle()
             flat, job_id, limit_ms, due_ms = reply
@@ -185,7 +186,9 @@ class RedisLeasing(RedisSession):
             job = encoding.read_claim(keys.queue, job_id, flat, request.token)
             if job is not None:
                 return job
-            reply = await self._drop_ghost(keys, job_id, request)
+            if dropped == 1:
+                _log.warning("dropping jobs of queue %s whose data is lost, the first is %r", keys.queue, job_id)
+            reply = await self._drop_ghost(keys, job_id, request, claims_next=dropped < _MOST_GHOSTS_PER_CLAIM)
         return Idle(retry_seconds=0.0)
 
     def _idle(self, limit_ms: int, due_ms: int) -> Idle:
@@ -195,23 +198,9 @@ class RedisLeasing(RedisSession):
             return Idle(retry_seconds=max(0.0, (due_ms - self._now_ms()) / 1000))
         return Idle()
 
-    async def _drop_ghost(self, keys: QueueKeys, job_id: bytes, request: ClaimRequest) -> Any:
-        """Remove an id without a job from the running ones, with its hash, and lease the next in the same script."""
-        name = JobId(job_id.decode(errors="replace"))
-        _log.warning(
-            "job %s of queue %s has no data any more and is dropped; its delivery, if any, adds it again",
-            name,
-            keys.queue,
-        )
-        ghost = ClaimedJob(
-            lease=Lease(keys.queue, name, request.token),
-            name="",
-            data="",
-            timestamp_ms=0,
-            attempts=1,
-            starts=1,
-            attempts_made=0,
-        )
+    async def _drop_ghost(self, keys: QueueKeys, job_id: bytes, request: ClaimRequest, *, claims_next: bool) -> Any:
+        """Remove an id without a job from the running ones, with its hash; lease the next in the same script."""
+        lease = Lease(keys.queue, JobId(job_id.decode(errors="replace")), request.token)
+        ghost = ClaimedJob(lease=lease, name="", data="", timestamp_ms=0, attempts=1, starts=1, attempts_made=0)
         ending = _Ending("failed", "failedReason", "the data of this job was lost", b"", KeepRule(count=0))
-        reply = await self._finish(ghost, ending, request)
-        return reply if isinstance(reply, list) else None
+        return await self._finish(ghost, ending, request if claims_next else None)
