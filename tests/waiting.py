@@ -4,19 +4,23 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.01
 
 
-async def until(predicate: Callable[[], T | Awaitable[T]], timeout_seconds: float = 10, what: str = "") -> T:
+@overload
+async def until(predicate: Callable[[], Awaitable[T]], timeout_seconds: float = 10, what: str = "") -> T: ...
+@overload
+async def until(predicate: Callable[[], T], timeout_seconds: float = 10, what: str = "") -> T: ...
+async def until(predicate: Callable[[], Any], timeout_seconds: float = 10, what: str = "") -> Any:
     """Ask `predicate`, plain or async, until its answer is true, and return that answer; fail after `timeout_seconds`."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         asked = predicate()
-        answer: T = await asked if inspect.isawaitable(asked) else asked
+        answer = await asked if inspect.isawaitable(asked) else asked
         if answer:
             return answer
         if time.monotonic() >= deadline:
