@@ -1,8 +1,7 @@
 """Every engine, behind the same few handles, so that one suite speaks to all of them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pytest
 from redis import Redis
@@ -13,9 +12,6 @@ from homing.queue.job import ClaimedJob, KeepRule, NewJob
 from homing.queue.memory import MemoryEngine
 from homing.queue.port import Accepted, ClaimRequest, Engine, Limit
 from homing.queue.redis import RedisEngine
-from tests.waiting import until
-
-T = TypeVar("T")
 
 QUEUE = "mail"
 KEEP = KeepRule()
@@ -47,12 +43,6 @@ class Subject:
         claimed = await self.engine.claim(queue, ask(lease_seconds, limit))
         assert isinstance(claimed, ClaimedJob), claimed
         return claimed
-
-
-async def eventually(ask_again: Callable[[], Awaitable[T]], timeout_seconds: float = 10) -> T:
-    """Ask until the answer is true; fail after `timeout_seconds`."""
-    either: Callable[[], T | Awaitable[T]] = ask_again
-    return await until(either, timeout_seconds)
 
 
 def job(job_id: str, **terms: object) -> NewJob:

@@ -10,7 +10,8 @@ from homing.backoff import Backoff
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease
 from homing.queue.port import Accepted, Held, Idle, Limit, Refused
-from tests.contract.conftest import KEEP, QUEUE, Subject, ask, eventually, job
+from tests.contract.conftest import KEEP, QUEUE, Subject, ask, job
+from tests.waiting import until
 
 NOTHING = JobTrace(exists=False)
 
@@ -171,7 +172,7 @@ async def test_a_retry_counts_the_attempt_only_when_told(
     claimed = await subject.claim()
     answer = await subject.engine.retry(claimed, delay, spend_attempt=spend, reason="r", stack="s", claim_next=None)
     assert answer.held is Held.HELD
-    again = await eventually(lambda: _claimed(subject))
+    again = await until(lambda: _claimed(subject))
     assert again is not None
     assert (again.attempts_made, again.starts) == (made, 2)
     assert again.lease.token != claimed.lease.token
@@ -244,8 +245,8 @@ async def test_a_delayed_job_keeps_its_priority(subject: Subject) -> None:
     """When a delay ends, the job joins the others of its priority."""
     await subject.add("late", priority=1, delay_seconds=0.01)
     await subject.add("low", priority=9)
-    await eventually(lambda: subject.engine.wait([QUEUE], 0.05))
-    await eventually(lambda: _is_due(subject))
+    await until(lambda: subject.engine.wait([QUEUE], 0.05))
+    await until(lambda: _is_due(subject))
     assert (await subject.claim()).lease.job_id == "late"
 
 
@@ -253,7 +254,7 @@ async def test_an_expired_lease_is_rescued_at_the_second_look(subject: Subject) 
     """A job whose lease ran out goes back after two looks, counts the stall, and its old token can do nothing."""
     await subject.add("a")
     stale = await subject.claim(lease_seconds=0.03)
-    assert await eventually(lambda: subject.engine.rescue(QUEUE, 0.01)) == ["a"]
+    assert await until(lambda: subject.engine.rescue(QUEUE, 0.01)) == ["a"]
     fresh = await subject.claim()
     assert (fresh.stalls, fresh.starts, fresh.attempts_made) == (1, 2, 0)
     assert (await subject.engine.complete(stale, "1", mark="done", keep=KEEP, claim_next=None)).held is Held.TAKEN
@@ -275,7 +276,7 @@ async def test_a_held_lease_is_never_rescued(subject: Subject) -> None:
         looks += 1
         return looks == 20
 
-    await eventually(looked_often)
+    await until(looked_often)
 
 
 async def test_extending_tells_held_missing_and_taken_apart(subject: Subject) -> None:
@@ -292,7 +293,7 @@ async def test_extending_tells_held_missing_and_taken_apart(subject: Subject) ->
     def extend() -> list[Held]:
         return extender.extend([held.lease, expired.lease, finished.lease, stolen, unknown], 30.0)
 
-    await eventually(lambda: _is_unleased(subject, expired))
+    await until(lambda: _is_unleased(subject, expired))
     assert await asyncio.to_thread(extend) == [Held.HELD, Held.MISSING, Held.TAKEN, Held.TAKEN, Held.MISSING]
     assert await asyncio.to_thread(extender.extend, [], 30.0) == []
     await asyncio.to_thread(extender.close)
@@ -306,7 +307,7 @@ async def test_extending_keeps_a_lease_past_its_first_end(subject: Subject) -> N
     extender = subject.engine.extender()
     assert await asyncio.to_thread(extender.extend, [claimed.lease], 30.0) == [Held.HELD]
     await asyncio.to_thread(extender.close)
-    await eventually(lambda: _is_unleased(subject, probe))
+    await until(lambda: _is_unleased(subject, probe))
     assert (await subject.engine.complete(claimed, "1", mark=None, keep=KEEP, claim_next=None)).held is Held.HELD
 
 
@@ -325,7 +326,7 @@ async def test_a_limit_bounds_the_starts(subject: Subject) -> None:
             assert 0 <= claimed.retry_seconds <= 0.3
         return len(started) == 9
 
-    await eventually(claim_one)
+    await until(claim_one)
     assert 0.55 <= started[-1] - started[0] < 0.9
     assert all(later - earlier >= 0.25 for earlier, later in zip(started, started[3:], strict=False))
 
@@ -436,7 +437,7 @@ async def test_finished_jobs_leave_by_age(subject: Subject) -> None:
         await subject.engine.fail(await subject.claim(), "no", stack="", mark=None, keep=rule, claim_next=None)
         return not (await subject.engine.inspect(QUEUE, [JobId("a")]))[0].exists
 
-    await eventually(finish_another)
+    await until(finish_another)
     assert finishes > 1
     assert (await subject.engine.counts(QUEUE)).failed >= 1
 

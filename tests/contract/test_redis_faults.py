@@ -15,8 +15,9 @@ from homing.queue.job import ClaimedJob, JobTrace
 from homing.queue.port import Accepted, Engine, Held, Refused
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.scripts import Script, load_scripts
-from tests.contract.conftest import KEEP, QUEUE, Subject, ask, eventually, job
+from tests.contract.conftest import KEEP, QUEUE, Subject, ask, job
 from tests.contract.proxy import Command, Fault, TcpProxy
+from tests.waiting import until
 
 SCRIPTS = load_scripts()
 
@@ -77,7 +78,7 @@ async def test_a_claim_whose_reply_was_lost_is_rescued(disposable_server: Embedd
         proxy.fault_at(calls_of(SCRIPTS.move_to_active), Fault.CUT_AFTER)
         with pytest.raises(ServerUnavailable):
             await subject.engine.claim(QUEUE, ask(lease_seconds=0.05))
-        assert await eventually(lambda: subject.engine.rescue(QUEUE, 0.01)) == ["a"]
+        assert await until(lambda: subject.engine.rescue(QUEUE, 0.01)) == ["a"]
         assert (await subject.claim()).stalls == 1
 
 
@@ -136,7 +137,7 @@ async def test_an_interrupt_works_though_the_server_is_silent(disposable_server:
     async with through_proxy(disposable_server) as (subject, proxy):
         proxy.fault_at(lambda command: command[0] == b"CLIENT" and command[1] == b"UNBLOCK", Fault.HANG)
         waiting = asyncio.create_task(subject.engine.wait([QUEUE], 30.0))
-        await eventually(lambda: _was_sent(proxy, b"BZPOPMIN"))
+        await until(lambda: _was_sent(proxy, b"BZPOPMIN"))
         await subject.engine.interrupt()
         assert await asyncio.wait_for(waiting, 3.0) is None
 
@@ -190,7 +191,7 @@ async def test_a_restart_is_one_outage(own_server: EmbeddedValkey, caplog: pytes
             with pytest.raises(ServerUnavailable):
                 await subject.engine.counts(QUEUE)
         own_server.start()
-        assert await eventually(lambda: _waiting_or_active(subject.engine))
+        assert await until(lambda: _waiting_or_active(subject.engine))
         assert (await subject.engine.complete(claimed, "1", mark=None, keep=KEEP, claim_next=None)).held is Held.HELD
         assert await subject.engine.identity(QUEUE) != before
     told = [record.levelno for record in caplog.records if record.name == "homing.queue.redis.connection"]
@@ -201,12 +202,12 @@ async def test_a_sleeping_wait_hears_of_an_outage(own_server: EmbeddedValkey) ->
     """A server that dies ends the wait with its error; the next wait works when it is back."""
     async with opened(own_server.url()) as subject:
         waiting = asyncio.create_task(subject.engine.wait([QUEUE], 30.0))
-        await eventually(lambda: _is_blocked(own_server))
+        await until(lambda: _is_blocked(own_server))
         own_server.kill()
         with pytest.raises(ServerUnavailable):
             await asyncio.wait_for(waiting, 5.0)
         own_server.start()
-        await eventually(lambda: _can_add(subject))
+        await until(lambda: _can_add(subject))
         assert await subject.engine.wait([QUEUE], 5.0) == QUEUE
 
 
@@ -292,7 +293,7 @@ async def test_closing_fails_what_is_in_flight_and_what_comes_later(disposable_s
     async with through_proxy(disposable_server) as (subject, proxy):
         proxy.fault_at(lambda command: command[0] == b"LLEN", Fault.HANG)
         call = asyncio.create_task(subject.engine.counts(QUEUE))
-        await eventually(lambda: _was_sent(proxy, b"LLEN"))
+        await until(lambda: _was_sent(proxy, b"LLEN"))
         await subject.engine.close()
         with pytest.raises(ServerUnavailable, match="closed"):
             await call

@@ -14,8 +14,9 @@ from homing.queue.job import ClaimedJob, JobCounts, KeepRule
 from homing.queue.port import Held, Idle
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.scripts import load_scripts
-from tests.contract.conftest import KEEP, QUEUE, Subject, ask, eventually, job
+from tests.contract.conftest import KEEP, QUEUE, Subject, ask, job
 from tests.contract.proxy import TcpProxy
+from tests.waiting import until
 
 SCRIPTS = load_scripts()
 
@@ -162,7 +163,7 @@ async def test_a_queue_of_lost_jobs_only_becomes_idle(redis_subject: tuple[Subje
         claims += 1
         return await subject.engine.claim(QUEUE, ask()) == Idle()
 
-    await eventually(is_idle)
+    await until(is_idle)
     assert claims == 3
     assert await subject.engine.counts(QUEUE) == JobCounts()
 

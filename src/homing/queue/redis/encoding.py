@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from homing.backoff import Backoff
@@ -131,6 +132,7 @@ def read_claim(queue: str, job_id: bytes, flat: list[bytes], token: LeaseToken) 
     )
 
 
+@lru_cache(maxsize=256)  # most jobs of a queue carry the same options
 def _attempts(options: bytes | None) -> int:
     try:
         decoded = json.loads(options or b"{}")
@@ -170,6 +172,12 @@ def finish_options(job: ClaimedJob, keep: KeepRule, claim_next: ClaimRequest | N
         "maxMetricsSize": "",
     }
     return pack(options)
+
+
+@lru_cache(maxsize=16)  # completed jobs all carry the same mark
+def mark_update(mark: str | None) -> bytes:
+    """The hash field that a completed job gets; empty for no mark."""
+    return field_updates(mark)
 
 
 def field_updates(mark: str | None = None, reason: str = "", stack: str = "") -> bytes:

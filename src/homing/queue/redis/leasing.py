@@ -48,7 +48,7 @@ class RedisLeasing(RedisSession):
         self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
     ) -> Finished:
         """End a job as completed; lease the next one in the same script."""
-        ending = _Ending("completed", "returnvalue", encoding.encodable(result), encoding.field_updates(mark), keep)
+        ending = _Ending("completed", "returnvalue", encoding.encodable(result), encoding.mark_update(mark), keep)
         return await self._finished(job, await self._finish(job, ending, claim_next), claim_next)
 
     async def fail(
