@@ -1,14 +1,15 @@
 """Sending e-mail over SMTP."""
 
-import logging
 from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import parseaddr
 from typing import Protocol
 
 import aiosmtplib
 
 from homing import PermanentError
 
-logger = logging.getLogger(__name__)
+_UNFOLDED = SMTP.clone(max_line_length=500)  # a Message-ID that is folded is another one to simple readers
 
 
 class Mailer(Protocol):
@@ -29,7 +30,14 @@ class SmtpMailer:
 
     async def send(self, message: EmailMessage) -> None:
         try:
-            await aiosmtplib.send(message, hostname=self._host, port=self._port, timeout=self._timeout_seconds)
+            await aiosmtplib.send(
+                message.as_bytes(policy=_UNFOLDED),
+                sender=parseaddr(str(message["From"]))[1],
+                recipients=[str(message["To"])],
+                hostname=self._host,
+                port=self._port,
+                timeout=self._timeout_seconds,
+            )
         except aiosmtplib.SMTPResponseException as error:
             raise _by_meaning(error, error.code, str(message["To"])) from error
         except aiosmtplib.SMTPRecipientsRefused as error:
