@@ -5,7 +5,7 @@ It is asked before every run, and after every statement that changed no row. Onl
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Literal
 
@@ -29,7 +29,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What the gate must know of the job: `generation` is `None` for a job that no relay made."""
+    """What the gate must know of the job.
+
+    `generation` is `None` for a job that no relay made: its row, if it has one, began as generation 1.
+    """
 
     generation: int | None
     mark: str | None = None
@@ -127,7 +130,7 @@ DONE_MARK = "done"
 
 
 def _decide_open(row: Row, job: Asking, asked: Asked) -> Decision:
-    if job.generation is not None and row.generation > job.generation:
+    if row.generation > (job.generation or 1):
         return Superseded()
     if row.outcome != "dead":
         return _decide_pending(row, job, asked)
@@ -137,7 +140,7 @@ def _decide_open(row: Row, job: Asking, asked: Asked) -> Decision:
 
 
 def _decide_pending(row: Row, job: Asking, asked: Asked) -> Decision:
-    if row.opened_at + timedelta(seconds=job.deadline_seconds) <= row.now:
+    if (row.now - row.opened_at).total_seconds() >= job.deadline_seconds:
         return Expire(row.opened_at)
     if asked is not Asked.START:
         return GiveBack()

@@ -72,6 +72,7 @@ class Ledger:
                 max_size=self._connections,
                 timeout=CALL_SECONDS,
                 command_timeout=CALL_SECONDS,
+                reset=_keep_session,
                 server_settings={
                     "application_name": self._application,
                     "lock_timeout": f"{LOCK_SECONDS:g}s",
@@ -128,6 +129,10 @@ class Ledger:
         if self._pool is not None:
             self._pool.terminate()
             self._pool = None
+
+
+async def _keep_session(_: object) -> None:
+    """Reset nothing between two statements: ours leave no session state, and a reset is a round trip."""
 
 
 def _translate(error: BaseException) -> BaseException:

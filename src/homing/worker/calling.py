@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import traceback
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from homing.deadletters.report import fits_jsonb
 from homing.errors import AttemptTimeout, PermanentError
 from homing.events.codec import dump_json
 from homing.worker.run import Cause, Run
@@ -38,9 +38,7 @@ async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: flo
 
     Whatever it raises (`CancelledError`, `SystemExit`, exception groups) is this run's failure and nobody else's.
     """
-    task = asyncio.create_task(
-        _contain(run.handler.function(run.event, **arguments)), name=f"run:{run.job.lease.job_id}"
-    )
+    task = asyncio.create_task(_contain(run, arguments), name=f"run:{run.job.lease.job_id}")
     run.watch(task)
     done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
     if not done:
@@ -56,16 +54,21 @@ async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: flo
     return ended
 
 
-async def _contain(handler: Coroutine[Any, Any, object]) -> Returned | Raised:
+async def _contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     try:
-        value = await handler
+        value = await run.handler.function(run.event, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
         return Raised(error)
     try:
-        return Returned(dump_json(value))
-    except (TypeError, ValueError) as error:
+        result = dump_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
         refused = PermanentError(f"the handler returned {type(value).__name__}, which is no JSON value: {error}")
         return Raised(refused)
+    if not fits_jsonb(value):
+        return Raised(
+            PermanentError("the handler returned text with NUL or a lone surrogate, or nests too deep for jsonb")
+        )
+    return Returned(result)
 
 
 def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) -> BaseException:

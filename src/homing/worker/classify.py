@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from homing.app.options import Policy
+from homing.backoff import MAX_WAIT_SECONDS
 from homing.deadletters.report import ErrorReport, report_error, report_text
 from homing.errors import PermanentError, RetryLater, Throttled
 from homing.queue.outcome import Postponed, Retry
@@ -44,9 +45,9 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
         text = f"started {attempt.starts} times without an end (max_starts={policy.max_starts}); last: {report.summary}"
         return Fatal(report_text("StartedTooOften", text, report.stack))
     if isinstance(error, RetryLater):
-        return Postponed(error.delay_seconds, report.text, "snoozed")
+        return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "snoozed")
     if isinstance(error, Throttled):
-        return Postponed(error.delay_seconds, report.text, "throttled")
+        return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "throttled")
     if is_conflict(error):
         return Postponed(CONFLICT_SECONDS * (0.5 + random()), report.summary, "snoozed")
     if attempt.number >= policy.attempts:

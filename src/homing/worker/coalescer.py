@@ -30,19 +30,27 @@ class Coalescer(Generic[K, V]):
         return await answer
 
     async def _work(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            await self._answer(batch)
-        self._task = None
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                await self._answer(batch)
+        finally:
+            self._task = None
 
     async def _answer(self, batch: list[tuple[K, asyncio.Future[V]]]) -> None:
         try:
             answers = await self._answer_all([question for question, _ in batch])
+            if len(answers) != len(batch):
+                raise ValueError(f"{len(batch)} questions got {len(answers)} answers")  # noqa: TRY301 - the askers' error too
         except Exception as error:  # noqa: BLE001 - handed on to everyone who asked
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return
+        except BaseException:
+            for _, future in batch:
+                future.cancel()
+            raise
         for (_, future), answer in zip(batch, answers, strict=True):
             if not future.done():
                 future.set_result(answer)

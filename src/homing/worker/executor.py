@@ -64,11 +64,13 @@ class Executor:
             self._leases.drop(job.lease)
         return finished
 
-    def cancel(self, lease: Lease, cause: Cause) -> None:
-        """Tell one run to end."""
+    def cancel(self, lease: Lease, cause: Cause) -> bool:
+        """Tell one run to end; `False` when it has ended already and only its finish is on the way."""
         run = self._runs.get(lease)
-        if run is not None:
-            run.cancel(cause)
+        if run is None:
+            return False
+        run.cancel(cause)
+        return True
 
     def cancel_all(self, cause: Cause) -> None:
         """Tell every run to end."""

@@ -40,7 +40,6 @@ class LeaseKeeper:
         self._woken = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="homing-leases", daemon=True)
-        self.taken = 0
 
     def start(self) -> None:
         """Begin to beat."""
@@ -107,7 +106,6 @@ class LeaseKeeper:
                 return
             if answer is Held.TAKEN:
                 self._held.discard(lease)
-                self.taken += 1
             first_missing = answer is Held.MISSING and lease not in self._missing
             if first_missing:
                 self._missing.add(lease)

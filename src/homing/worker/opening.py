@@ -6,10 +6,14 @@ from datetime import UTC, datetime
 from homing.deadletters.report import ErrorReport, report_error
 from homing.errors import NewerPayloadError, PayloadError
 from homing.events.envelope import Envelope, unseal
+from homing.ids import LAST_GENERATION, is_consumer_name
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Postponed
 from homing.worker.catalogue import Catalogue
 from homing.worker.run import Run, inbox_id
+
+_LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producers may write any number
+_LAST_YEAR = 9000  # so that a deadline can still be added
 
 PARKED_SECONDS = 30.0
 """How long a job waits for a worker that knows it."""
@@ -32,7 +36,7 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
     envelope: Envelope | None = None
     refusal: PayloadError | None = None
     try:
-        envelope = unseal(job.data)
+        envelope = _unseal(job.data)
     except PayloadError as error:
         refusal = error
     handler = catalogue.find(queue, job.name, envelope)
@@ -46,7 +50,7 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
         event = handler.event.decode(envelope.payload, event_id=event_id, version=envelope.version)
     except NewerPayloadError as error:
         return Postponed(PARKED_SECONDS, str(error), "unknown")
-    except PayloadError as error:
+    except Exception as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise
         consumer = handler.consumer if envelope.delivery is None else envelope.delivery.consumer
         return Unreadable(
             job=job, envelope=envelope, consumer=consumer, topic=handler.topic, report=report_error(error)
@@ -57,5 +61,22 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
         event=event,
         envelope=envelope,
         trace_id=envelope.trace_id or f"job-{queue}-{job.lease.job_id}",
-        recorded_at=datetime.fromtimestamp(job.timestamp_ms / 1000, UTC),
+        recorded_at=datetime.fromtimestamp(min(max(job.timestamp_ms, 0), _LAST_TIMESTAMP_MS) / 1000, UTC),
     )
+
+
+def _unseal(data: str) -> Envelope:
+    """The envelope, its delivery being one that the ledger can be asked about: anybody may have written it."""
+    envelope = unseal(data)
+    delivery, opened_at = envelope.delivery, envelope.opened_at
+    if delivery is None or opened_at is None:
+        return envelope
+    if not is_consumer_name(delivery.consumer):
+        raise PayloadError(f"the job's data names the consumer {delivery.consumer!r}, which no delivery can have")
+    if not 1 <= delivery.generation <= LAST_GENERATION:
+        raise PayloadError(
+            f"the job's data names generation {delivery.generation}: they go from 1 to {LAST_GENERATION}"
+        )
+    if opened_at.tzinfo is None or opened_at.year > _LAST_YEAR:
+        raise PayloadError(f"the job's data says openedAt {opened_at.isoformat()}: no delivery was opened then")
+    return envelope

@@ -58,6 +58,7 @@ class Worker:
         self._chosen = queues
         self._clock = clock or SystemClock()
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
+        self.leases_lost = 0
         self._lanes: list[Lane] = []
         self._loops: list[Loop] = []
 
@@ -166,5 +167,6 @@ class Worker:
         return len(left)
 
     def _on_taken(self, lease: Lease) -> None:
-        log.error("job %s: another run holds its lease; this one is told to end", lease.job_id)
-        self._executor.cancel(lease, Cause.LEASE_LOST)
+        if self._executor.cancel(lease, Cause.LEASE_LOST):
+            self.leases_lost += 1
+            log.error("job %s: another run holds its lease; this one is told to end", lease.job_id)
