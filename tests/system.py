@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from homing import Event, Homing, Provider, record
 from homing.config.settings import Settings
@@ -17,7 +17,6 @@ from homing.queue.port import Engine
 from homing.queue.redis import RedisEngine
 from homing.relay import register
 from homing.worker import Worker
-
 from tests.waiting import until
 
 

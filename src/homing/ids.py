@@ -4,6 +4,7 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NewType
 from uuid import UUID
 
@@ -21,9 +22,18 @@ def new_event_id() -> EventId:
     return EventId(UUID(int=value))
 
 
+def first_id_at(moment: datetime) -> UUID:
+    """The smallest version 7 id that could be made at `moment`: every event recorded earlier has a smaller one."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)
+
+
 def new_token() -> LeaseToken:
     """A lease token: one per claim, never used again, so that it can fence off every earlier run."""
     return LeaseToken(secrets.token_hex(12))
+
+
+LAST_GENERATION = 32_767
+"""The last generation a row can have (smallint): that many redrives of one delivery."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,7 +60,7 @@ class DeliveryKey:
             key = cls(UUID(event), consumer, int(generation))
         except ValueError:
             return None
-        return key if key.job_id == job_id else None
+        return key if key.job_id == job_id and 1 <= key.generation <= LAST_GENERATION else None
 
 
 def is_consumer_name(name: str) -> bool:

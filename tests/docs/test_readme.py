@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from homing.config.settings import Settings
-
 from tests.system import quick, running
 
 README = Path(__file__).parents[2] / "README.md"

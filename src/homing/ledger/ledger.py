@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 from uuid import UUID
@@ -120,6 +122,18 @@ class Ledger:
         rows = await self.fetch(statement, **values)
         return rows[0] if rows else None
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator["LedgerTransaction"]:
+        """Several statements in one transaction of ours: committed at the end of the block, rolled back by an error."""
+        try:
+            async with self._open_pool().acquire() as connection, connection.transaction():
+                yield LedgerTransaction(connection)
+        except Exception as error:
+            translated = _translate(error)
+            if translated is error:
+                raise
+            raise translated from error
+
     def _open_pool(self) -> asyncpg.Pool:
         if self._pool is None:
             raise ServerUnavailable("the ledger is not open")
@@ -129,6 +143,17 @@ class Ledger:
         if self._pool is not None:
             self._pool.terminate()
             self._pool = None
+
+
+class LedgerTransaction:
+    """An open transaction on the ledger."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def fetch(self, statement: Statement, **values: object) -> list[Row]:
+        """Run one statement in the transaction and return its rows."""
+        return list(await self._connection.fetch(statement.numbered, *statement.arguments(values)))
 
 
 async def _keep_session(_: object) -> None:

@@ -8,14 +8,16 @@ from homing.ledger.ledger import Ledger
 from homing.queue.port import Engine
 from homing.relay import Dispatcher, Listener, QueueWatch, Relay, Sweep, Unroutable
 from homing.service import Loop, stop_all
+from homing.upkeep import Prune
 
 WATCH_SECONDS = 1.0
 LISTEN_SECONDS = 10.0
 UNROUTABLE_SECONDS = 15.0
+PRUNE_SECONDS = 600.0
 
 
 class RelayLoops:
-    """Watch, route and dispatch, sweep, listen, count: started together, stopped together."""
+    """Watch, route and dispatch, sweep, listen, count, prune: started together, stopped together."""
 
     def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
         self.watch = QueueWatch(ledger, engine)
@@ -31,6 +33,7 @@ class RelayLoops:
             deadline_seconds=app_deadline_seconds(),
         )
         self.unroutable = Unroutable(ledger)
+        self.prune = Prune(ledger, settings.retention)
         self.route = Loop("route", self._relay.tick, interval_seconds=settings.relay_poll.total_seconds())
         self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)
         self.loops = [
@@ -38,6 +41,7 @@ class RelayLoops:
             self.route,
             Loop("sweep", self.sweep.tick, interval_seconds=settings.look.total_seconds()),
             Loop("listen", self.listener.tick, interval_seconds=LISTEN_SECONDS),
+            Loop("prune", self.prune.tick, interval_seconds=PRUNE_SECONDS),
             Loop("unroutable", self.unroutable.tick, interval_seconds=UNROUTABLE_SECONDS),
         ]
         self._app = app

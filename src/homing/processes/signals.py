@@ -12,7 +12,7 @@ HARD_STOP = 75
 
 
 class StopSignal:
-    """Set by SIGTERM or SIGINT. A second signal ends the process at once."""
+    """Set by SIGTERM or SIGINT. A second signal ends the process at once, with 143 or 130 as a shell would report it."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -36,6 +36,6 @@ class StopSignal:
         if self._asked.is_set():
             log.error("%s again: stopping now, running jobs are left to other workers", name)
             logging.shutdown()
-            os._exit(HARD_STOP)
+            os._exit(128 + number)
         log.info("%s: stopping", name)
         self._asked.set()
