@@ -10,13 +10,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from homing.errors import RegistrationError
+
+MAX_WAIT_SECONDS = 365 * 86400.0
+"""No wait is longer, whatever doubles: beyond it a number is no time any more, and engines refuse it."""
+
+from homing.errors import RegistrationError
+
+MAX_WAIT_SECONDS = 365 * 86400.0
+"""No wait is longer, whatever doubles: beyond it a number is no time any more, and engines refuse it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """A rule for the wait before a retry.
 
     `delay_seconds`: the first ceiling. `jitter`: the part of the ceiling, from 0 to 1, that is drawn at random (0.5 = the
-    wait lies between half of the ceiling and the ceiling). `cap_seconds`: no ceiling is higher; `None` = no cap.
+    wait lies between half of the ceiling and the ceiling). `cap_seconds`: no ceiling is higher; `None` = only `MAX_WAIT_SECONDS`.
     """
 
     kind: Literal["fixed", "exponential"]
@@ -25,12 +35,16 @@ class Backoff:
     cap_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.delay_seconds >= 0:
-            raise ValueError(f"a backoff delay must be ≥ 0 seconds, not {self.delay_seconds!r}")
+        if not 0 <= self.delay_seconds <= MAX_WAIT_SECONDS:
+            raise RegistrationError(
+                f"a backoff delay lies between 0 and {MAX_WAIT_SECONDS:g} s, not {self.delay_seconds!r}"
+            )
         if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter is a part of the delay, from 0 to 1, not {self.jitter!r}")
-        if self.cap_seconds is not None and self.cap_seconds < self.delay_seconds:
-            raise ValueError(f"cap {self.cap_seconds:g} s is below the first delay {self.delay_seconds:g} s")
+            raise RegistrationError(f"jitter is a part of the delay, from 0 to 1, not {self.jitter!r}")
+        if self.cap_seconds is not None and not self.cap_seconds >= self.delay_seconds:
+            raise RegistrationError(
+                f"cap {self.cap_seconds:g} s is below the first delay {self.delay_seconds:g} s: raise it, or use fixed()"
+            )
 
     def ceiling_seconds(self, retry: int) -> float:
         """The longest wait before retry number `retry` (1 = the first retry)."""
@@ -38,8 +52,8 @@ class Backoff:
             raise ValueError(f"retries are counted from 1, not {retry}")
         if self.kind == "fixed":
             return self.delay_seconds
-        ceiling = self.delay_seconds * 2.0 ** min(retry - 1, 1000)
-        return ceiling if self.cap_seconds is None else min(ceiling, self.cap_seconds)
+        cap_seconds = MAX_WAIT_SECONDS if self.cap_seconds is None else min(self.cap_seconds, MAX_WAIT_SECONDS)
+        return min(self.delay_seconds * 2.0 ** min(retry - 1, 1000), cap_seconds)
 
     def wait_seconds(self, retry: int, random: Callable[[], float]) -> float:
         """The wait before retry `retry`; `random` gives a number in [0, 1)."""
@@ -58,7 +72,7 @@ def fixed(delay: timedelta, *, jitter: float = 0.0) -> Backoff:
 
 
 def exponential(delay: timedelta, *, jitter: float = 0.5) -> Backoff:
-    """A wait that doubles with every retry, without an upper limit."""
+    """A wait that doubles with every retry, up to `MAX_WAIT_SECONDS`."""
     return Backoff(kind="exponential", delay_seconds=delay.total_seconds(), jitter=jitter)
 
 

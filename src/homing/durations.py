@@ -38,12 +38,15 @@ def parse_duration(text: str) -> timedelta:
     parts = _SHORT.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise ValueError(f"{text!r} is not a duration: write it as 500ms, 30s, 15m, 2h or 14d")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is longer than any date: write a shorter duration") from error
 
 
 def describe_seconds(total: float) -> str:
     """A duration for people: `2822.0` → `47m 2s`."""
-    if total < 1:
+    if total < 0.9995:
         return f"{total * 1000:.0f}ms"
     left, words = round(total), []
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
