@@ -15,11 +15,6 @@ from homing.errors import RegistrationError
 MAX_WAIT_SECONDS = 365 * 86400.0
 """No wait is longer, whatever doubles: beyond it a number is no time any more, and engines refuse it."""
 
-from homing.errors import RegistrationError
-
-MAX_WAIT_SECONDS = 365 * 86400.0
-"""No wait is longer, whatever doubles: beyond it a number is no time any more, and engines refuse it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
