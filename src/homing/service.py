@@ -86,7 +86,9 @@ class Loop:
                 log.warning("%s: %s; trying again until it is back", self.name, error)
             self._away = True
             return Progress.REST
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            if self._cancelled():
+                raise
             self.errors += 1
             log.exception("%s failed; the loop goes on", self.name)
             return Progress.REST
@@ -95,6 +97,10 @@ class Loop:
         self._away, self.errors = False, 0
         return progress
 
+    def _cancelled(self) -> bool:
+        """Whether somebody ends the loop itself, rather than something that its tick waited for."""
+        return self._task is not None and self._task.cancelling() > 0
+
     async def _rest(self) -> None:
         try:
             await asyncio.wait_for(self._woken.wait(), self._rest_seconds())
@@ -102,10 +108,10 @@ class Loop:
             return
 
     def _rest_seconds(self) -> float:
-        wait = self.interval_seconds
         if self.errors:
-            wait = min(max(wait, 0.1) * 2 ** min(self.errors, 10), MAX_ERROR_WAIT_SECONDS)
-        return wait * random.uniform(0.9, 1.1)  # noqa: S311 - spreads processes apart, guards nothing
+            wait = min(max(self.interval_seconds, 0.1) * 2.0 ** min(self.errors, 10), MAX_ERROR_WAIT_SECONDS)
+            return wait * random.uniform(0.8, 1.0)  # noqa: S311 - spreads processes apart, guards nothing
+        return self.interval_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - as above
 
 
 async def stop_all(loops: Sequence[Loop]) -> None:

@@ -1,5 +1,7 @@
 """The wait before a retry, for any rule."""
 
+from typing import Literal
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ def rules(draw: st.DrawFn) -> Backoff:
     """Any rule that may be declared."""
     delay = draw(st.floats(0, 1e6))
     cap = draw(st.none() | st.floats(delay, 1e9))
-    kind = draw(st.sampled_from(["fixed", "exponential"]))
+    kind: Literal["fixed", "exponential"] = draw(st.sampled_from(("fixed", "exponential")))
     return Backoff(kind=kind, delay_seconds=delay, jitter=draw(st.floats(0, 1)), cap_seconds=cap)
 
 

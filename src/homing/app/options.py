@@ -3,8 +3,7 @@
 Every field that is left out comes from the next level: handler over queue over app over the defaults at the end of this module.
 """
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import InitVar, dataclass, fields
 from datetime import timedelta
 from typing import Any
 
@@ -14,24 +13,31 @@ from homing.errors import RegistrationError
 from homing.queue.job import KeepRule
 from homing.queue.port import Limit
 
+LONGEST = days(36_500)
+"""The longest time-out and deadline: what is longer cannot be added to a date."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """How often and how fast a job is tried again.
 
     `attempts`: runs in all, the first included. `backoff`: the wait between them. `max_starts`: how often a job may be started,
-    postponements included, before it is dead: the net under endless `RetryLater`.
+    postponements included, before it is dead: the net under endless `RetryLater`; never less than the attempts.
+    `merged` is Homing's own: the two numbers come from two levels, and the attempts that somebody asked for count.
     """
 
     attempts: int | None = None
     backoff: Backoff | None = None
     max_starts: int | None = None
+    merged: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, merged: bool) -> None:
         for name, value in (("attempts", self.attempts), ("max_starts", self.max_starts)):
             if value is not None and value < 1:
                 raise RegistrationError(f"Retry({name}={value}): at least 1, which is the first run")
-        if self.attempts is not None and self.max_starts is not None and self.attempts > self.max_starts:
+        if merged or self.attempts is None or self.max_starts is None:
+            return
+        if self.attempts > self.max_starts:
             raise RegistrationError(
                 f"Retry(attempts={self.attempts}, max_starts={self.max_starts}): no attempt happens without a start"
             )
@@ -87,7 +93,8 @@ class Options:
         merged = {field.name: _first(getattr(self, field.name), getattr(lower, field.name)) for field in fields(self)}
         if self.retry is not None and lower.retry is not None:
             merged["retry"] = Retry(
-                **{f.name: _first(getattr(self.retry, f.name), getattr(lower.retry, f.name)) for f in fields(Retry)}
+                **{f.name: _first(getattr(self.retry, f.name), getattr(lower.retry, f.name)) for f in fields(Retry)},
+                merged=True,
             )
         return Options(**merged)
 
@@ -154,7 +161,6 @@ def _first(value: Any, otherwise: Any) -> Any:
 
 
 def _positive(name: str, value: timedelta) -> float:
-    total = value.total_seconds()
-    if not 0 < total < math.inf:
-        raise RegistrationError(f"{name}={value}: must be greater than zero")
-    return total
+    if not timedelta(0) < value <= LONGEST:
+        raise RegistrationError(f"{name}={value}: must be greater than zero and at most {LONGEST.days:,} days")
+    return value.total_seconds()
