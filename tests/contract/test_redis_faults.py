@@ -152,6 +152,40 @@ async def test_a_server_that_never_answers_fails_the_start() -> None:
                 pass
 
 
+async def test_a_connection_that_breaks_right_behind_the_greeting_is_made_again() -> None:
+    """What breaks in the moment it was made is not taken for a living connection."""
+    greeted = 0
+
+    async def greet_and_babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal greeted
+        greeted += 1
+        for request, answer in (
+            (b"SETNAME", "+OK"),
+            (b"TIME", "*2\r\n$1\r\n1\r\n$1\r\n1"),
+            (b"INFO", "$0\r\n\r\n+babble"),
+        ):
+            await reader.readuntil(request)
+            writer.write(answer.encode() + b"\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(greet_and_babble, "127.0.0.1", 0)
+    async with server:
+        engine = RedisEngine(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        for _ in range(3):
+            with pytest.raises(ServerUnavailable):
+                await engine.counts(QUEUE)
+        assert greeted == 3
+        await engine.close()
+
+
+async def test_a_host_name_that_cannot_be_is_a_mistake() -> None:
+    """A name that no resolver takes is not waited for."""
+    with pytest.raises(ConfigurationError, match="no valid host name"):
+        async with opened("redis://a..b:6379"):
+            pass
+
+
 async def test_a_port_of_something_else_is_a_mistake_in_the_url() -> None:
     """An HTTP server is no Redis, and the error says so."""
     http = await asyncio.start_server(_speak_http, "127.0.0.1", 0)

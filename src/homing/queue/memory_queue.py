@@ -122,6 +122,7 @@ class MemoryQueue:
         if delay_seconds > 0 or not spend_attempt:
             self._delay(entry, delay_seconds)
         else:
+            self._promote()
             self._line_up(entry)
         return held
 
@@ -136,7 +137,8 @@ class MemoryQueue:
         """Renew a lease that is still ours."""
         entry, held = self._held(lease)
         if entry is None:
-            return held
+            # An ended job has no lease to lose: nothing is left for this run to change.
+            return Held.TAKEN if self.trace(lease.job_id).finished else held
         entry.lease_ends = self._now() + lease_seconds
         self._suspects.discard(lease.job_id)
         return held
@@ -273,7 +275,7 @@ class MemoryQueue:
         if entry is None:
             return None, Held.MISSING
         if entry.token is None or entry.lease_ends <= self._now():
-            return None, Held.TAKEN if entry.state in self._finished else Held.MISSING
+            return None, Held.MISSING
         if entry.token != lease.token:
             return None, Held.TAKEN
         return entry, Held.HELD

@@ -94,14 +94,16 @@ class Connection:
             await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
             link = await self._establish()
         except HomingError as error:
-            self._note_failure(error)
-            self._fail_waiting(error)
+            self._fail_attempt(error)
         except Exception as error:
             # A defect in the welcome, not an outage; callers must not hang on it.
             self._fail_waiting(error)
             raise
         else:
-            self._note_success(link)
+            if link.lost is None:
+                self._note_success(link)
+            else:  # it broke right behind the last answer
+                self._fail_attempt(link.lost)
         finally:
             self._attempt = None
 
@@ -121,6 +123,8 @@ class Connection:
             ) from error
         except OSError as error:
             raise self._given_up(link, f"cannot connect: {error}") from error
+        except UnicodeError as error:
+            raise ConfigurationError(f"{self._url.label} has no valid host name: {error}") from error
         except BaseException:
             self._given_up(link, "signing in failed")
             raise
@@ -170,11 +174,12 @@ class Connection:
             if not future.done():
                 _pass_on(link.send(packed), future)
 
-    def _note_failure(self, error: HomingError) -> None:
+    def _fail_attempt(self, error: HomingError) -> None:
         loop = asyncio.get_running_loop()
         self._retry_at = loop.time() + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 16))
         self._failures += 1
         self._note_outage(error)
+        self._fail_waiting(error)
 
     def _note_outage(self, error: HomingError) -> None:
         if not self._is_out and not self._is_closed:

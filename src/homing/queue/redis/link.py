@@ -69,6 +69,11 @@ class Link(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         return future
 
+    @property
+    def lost(self) -> HomingError | None:
+        """Why the connection broke; `None` while it lives."""
+        return self._lost
+
     def allow_silence(self, seconds: float) -> None:
         """Let the server be silent this long from now on: for a blocking command, its block time and the usual patience."""
         self._silence_seconds = seconds
