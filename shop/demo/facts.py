@@ -1,0 +1,140 @@
+"""What really happened, read afterwards: from the database, from the partners' own ledgers, and from the workers' logs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from shop.demo.children import read_line
+from shop.demo.customers import Purchase
+from shop.loyalty.points import points_for
+
+EVENTS_PER_ORDER = 2
+DELIVERIES_PER_ORDER = 4
+
+_PROGRESS = """
+    SELECT count(*) FILTER (WHERE d.settled_at IS NOT NULL) AS settled, count(d.event_id) AS opened,
+      count(DISTINCT e.id) FILTER (WHERE e.published_at IS NULL) AS unpublished, count(DISTINCT e.id) AS events
+    FROM homing.outbox_events e LEFT JOIN homing.deliveries d ON d.event_id = e.id
+    WHERE e.aggregate_id = ANY($1::text[])"""
+
+_ORDERS = """
+    SELECT o.id, o.total, p.status AS payment, s.tracking_number, l.points,
+      EXISTS (SELECT FROM shop.sent_emails m WHERE m.order_id = o.id) AS emailed
+    FROM shop.orders o LEFT JOIN shop.payments p ON p.order_id = o.id LEFT JOIN shop.shipments s ON s.order_id = o.id
+      LEFT JOIN shop.loyalty_accounts l ON l.customer_id = o.customer_id
+    WHERE o.id = ANY($1::uuid[])"""
+
+_DELIVERIES = """
+    SELECT d.event_id, d.consumer, d.outcome, d.vanished FROM homing.deliveries d
+    JOIN homing.outbox_events e ON e.id = d.event_id WHERE e.aggregate_id = ANY($1::text[])"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the background work is."""
+
+    settled: int
+    opened: int
+    unpublished: int
+    events: int
+
+    def finished(self, orders: int) -> bool:
+        """Whether every delivery of that many orders exists and is settled."""
+        everything = orders * DELIVERIES_PER_ORDER
+        return self.unpublished == 0 and self.settled == self.opened == everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderFacts:
+    """One order in our database; `captures` and `parcels` are the partners' word, `messages` the mail server's."""
+
+    id: UUID
+    total: int
+    captured: bool
+    captures: int
+    shipped: bool
+    parcels: int
+    emailed: bool
+    messages: int
+    points: int
+
+    @property
+    def points_right(self) -> bool:
+        """Each customer orders once here, so the account must hold exactly the points of this order."""
+        return self.points == points_for(self.total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything the verdict is made of. `redelivered`: deliveries that were started or dispatched more than once."""
+
+    wanted: int
+    orders: tuple[OrderFacts, ...]
+    dead: int
+    unsettled: int
+    redelivered: int
+    duplicates_skipped: int
+
+
+async def read_progress(connection: "asyncpg.Connection[asyncpg.Record]", wanted: Sequence[Purchase]) -> Progress:
+    """Look at the ledger."""
+    row = await connection.fetchrow(_PROGRESS, [str(purchase.order_id) for purchase in wanted])
+    if row is None:
+        raise AssertionError("an aggregate without GROUP BY gives one row")
+    return Progress(**row)
+
+
+async def gather_facts(
+    connection: "asyncpg.Connection[asyncpg.Record]",
+    wanted: Sequence[Purchase],
+    *,
+    gateway: dict[str, Any],
+    carrier: dict[str, Any],
+    mailbox: dict[str, Any],
+    logs: Path,
+) -> Facts:
+    """Put the witnesses together; the three ledgers are those of the partners."""
+    order_ids = [purchase.order_id for purchase in wanted]
+    rows = await connection.fetch(_ORDERS, order_ids)
+    deliveries = await connection.fetch(_DELIVERIES, [str(order_id) for order_id in order_ids])
+    parcels = [shipment["reference"] for shipment in carrier["shipments"]]
+    orders = tuple(
+        OrderFacts(
+            id=row["id"],
+            total=row["total"],
+            captured=row["payment"] == "captured",
+            captures=gateway["capturesByReference"].get(str(row["id"]), 0),
+            shipped=row["tracking_number"] is not None,
+            parcels=parcels.count(str(row["id"])),
+            emailed=row["emailed"],
+            messages=mailbox["byKey"].get(f"order-confirmation-{row['id']}", 0),
+            points=row["points"] or 0,
+        )
+        for row in rows
+    )
+    runs = list(_runs(logs))
+    again = {_delivery(run) for run in runs if int(str(run.get("starts", 1))) > 1}
+    again |= {(str(row["event_id"]), row["consumer"]) for row in deliveries if row["vanished"]}
+    return Facts(
+        wanted=len(wanted),
+        orders=orders,
+        dead=sum(row["outcome"] == "dead" for row in deliveries),
+        unsettled=sum(row["outcome"] is None for row in deliveries),
+        redelivered=len(again),
+        duplicates_skipped=sum(run["outcome"] == "duplicate" for run in runs),
+    )
+
+
+def _runs(logs: Path) -> Iterator[dict[str, object]]:
+    """The finished runs that the workers logged, one line each."""
+    for log in sorted(logs.glob("worker-*.log")):
+        with log.open("rb") as lines:
+            yield from (line for line in map(read_line, lines) if "outcome" in line)
+
+
+def _delivery(run: dict[str, object]) -> tuple[str, str]:
+    return str(run.get("event_id")), str(run.get("consumer"))
