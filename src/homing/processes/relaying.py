@@ -21,13 +21,13 @@ class RelayLoops:
 
     def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
         self.watch = QueueWatch(ledger, engine)
-        dispatcher = Dispatcher(engine, self.watch)
-        self._relay = Relay(ledger, self.watch, dispatcher, page=settings.relay_batch)
+        self.dispatcher = Dispatcher(ledger, engine, self.watch)
+        self._relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch)
         self.sweep = Sweep(
             ledger,
             engine,
             self.watch,
-            dispatcher,
+            self.dispatcher,
             DeadLetters(ledger),
             grace_seconds=settings.look_grace.total_seconds(),
             deadline_seconds=app_deadline_seconds(),

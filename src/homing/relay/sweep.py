@@ -53,19 +53,27 @@ class Sweep:
         self.redispatched = 0
 
     async def tick(self) -> Progress:
-        """Look at one page of every queue; `AGAIN` when one of them was full."""
-        pages = [await self._sweep(queue, epoch) for queue, epoch in self._watch.epochs.items()]
-        return Progress.AGAIN if any(pages) else Progress.REST
+        """Look at one page of every queue; `AGAIN` when one of them was full. A queue that errs is reported after the others."""
+        more = False
+        failures: list[Exception] = []
+        for queue, epoch in self._watch.epochs.items():
+            try:
+                more |= await self._sweep(queue, epoch)
+            except Exception as error:  # noqa: BLE001 - raised below, once every queue had its turn
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return Progress.AGAIN if more else Progress.REST
 
     async def _sweep(self, queue: str, epoch: int) -> bool:
         if not await self._ledger.fetch(SWEEP, queue=queue, sweeper=self._id, lease_seconds=SWEEPER_SECONDS):
             return False
         rows = await self._ledger.fetch(LOOK, queue=queue, epoch=epoch, page=PAGE, grace_seconds=self._grace_seconds)
-        if rows:
-            await self._look(queue, epoch, [_key(row) for row in rows])
-        return len(rows) == PAGE
+        taken = await self._look(queue, epoch, [_key(row) for row in rows]) if rows else 0
+        return len(rows) == PAGE and taken > 0
 
-    async def _look(self, queue: str, epoch: int, keys: Sequence[DeliveryKey]) -> None:
+    async def _look(self, queue: str, epoch: int, keys: Sequence[DeliveryKey]) -> int:
+        """Compare and repair; the number of rows that no handler held."""
         traces = await self._engine.inspect(queue, [key.job_id for key in keys])
         found = {key: (_finding(trace), trace) for key, trace in zip(keys, traces, strict=True)}
         rows = await self._ledger.fetch(
@@ -82,6 +90,7 @@ class Sweep:
             finding, trace = found[key]
             if finding in (Finding.BURIED, Finding.FAILED):
                 await self._bury_failed(key, finding, trace)
+        return len(taken)
 
     async def _dispatch_again(
         self,
@@ -90,7 +99,10 @@ class Sweep:
         found: Mapping[DeliveryKey, tuple[Finding, JobTrace]],
     ) -> None:
         again = []
-        for key, payload in (await self._payloads(list(gone))).items():
+        payloads = await self._payloads(list(gone))
+        for key in gone.keys() - payloads.keys():
+            log.error("delivery %s: job %s, and its event is missing", key.job_id, found[key][0].value)
+        for key, payload in payloads.items():
             row, finding = gone[key], found[key][0]
             age_seconds = (row["now"] - row["opened_at"]).total_seconds()
             deadline = deadline_seconds(payload, self._deadline_seconds)

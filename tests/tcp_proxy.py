@@ -1,0 +1,97 @@
+"""A TCP proxy that a test may silence, cut, or break at chosen bytes: for any protocol, unlike the one of the engine's contract."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+
+class TcpProxy:
+    """Stands between clients and a server on loopback.
+
+    `silence` makes it accept and take everything and pass nothing on, for connections old and new; `heal` cuts what was silenced and
+    passes again. `cut_after` passes the next bytes that are chosen and then cuts the connection before the answer.
+    """
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self._silent = False
+        self._chosen: Callable[[bytes], bool] | None = None
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.accepted = 0
+        self.cuts = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self.cut()
+
+    def url(self, server_url: str) -> str:
+        """The server's URL, leading through here."""
+        assert self._server is not None
+        return server_url.replace(f":{self._target_port}/", f":{self._server.sockets[0].getsockname()[1]}/")
+
+    def silence(self) -> None:
+        """Accept, and answer nothing from now on."""
+        self._silent = True
+
+    async def heal(self) -> None:
+        """Cut what is connected, and let new connections pass."""
+        self._silent = False
+        await self.cut()
+
+    async def cut(self) -> None:
+        """End every connection."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut_after(self, chosen: Callable[[bytes], bool]) -> None:
+        """Pass the next bytes of a client that `chosen` is true for, wait until the server has answered, and cut instead of answering."""
+        self._chosen = chosen
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        sides = [writer]
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            sides.append(server_writer)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._forth(reader, server_reader, server_writer))
+                both.create_task(self._back(server_reader, writer))
+        except* (OSError, EOFError):
+            pass  # one side is gone
+        except* asyncio.CancelledError:
+            pass  # the test cut it, or is over
+        finally:
+            for side in sides:
+                side.transport.abort()
+            self._tasks.discard(task)
+
+    async def _forth(
+        self, reader: asyncio.StreamReader, server_reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter
+    ) -> None:
+        while data := await reader.read(1 << 16):
+            if self._silent:
+                continue
+            server_writer.write(data)
+            await server_writer.drain()
+            if self._chosen is not None and self._chosen(data):
+                self._chosen = None
+                self.cuts += 1
+                raise EOFError
+        raise EOFError
+
+    async def _back(self, server_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await server_reader.read(1 << 16):
+            if not self._silent:
+                writer.write(data)
+                await writer.drain()
+        raise EOFError
