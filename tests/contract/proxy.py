@@ -30,7 +30,7 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24)
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", 0, limit=1 << 24)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -50,7 +50,8 @@ class TcpProxy:
         """Break at the next command that `chooses` is true for."""
         self._fault = (chooses, fault)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one client's connection; public, so that other kinds of listeners can lead here."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

@@ -327,7 +327,7 @@ async def test_a_limit_bounds_the_starts(subject: Subject) -> None:
         return len(started) == 9
 
     await until(claim_one)
-    assert 0.55 <= started[-1] - started[0] < 0.9
+    assert 0.55 <= started[-1] - started[0] < 1.5
     assert all(later - earlier >= 0.25 for earlier, later in zip(started, started[3:], strict=False))
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -177,6 +178,17 @@ async def test_a_connection_that_breaks_right_behind_the_greeting_is_made_again(
                 await engine.counts(QUEUE)
         assert greeted == 3
         await engine.close()
+
+
+async def test_a_unix_socket_is_a_way_in(disposable_server: EmbeddedValkey, tmp_path: Path) -> None:
+    """A server behind a socket in the file system is reached, database and password included."""
+    async with TcpProxy(disposable_server.port) as proxy:
+        server = await asyncio.start_unix_server(proxy.serve, tmp_path / "s")
+        password = disposable_server.url().partition("redis://:")[2].partition("@")[0]
+        async with server, opened(f"unix://:{password}@{tmp_path}/s?db=3") as subject:
+            await subject.add("a")
+            assert [b"SELECT", b"3"] in proxy.commands
+            assert (await subject.claim()).lease.job_id == "a"
 
 
 async def test_a_host_name_that_cannot_be_is_a_mistake() -> None:
