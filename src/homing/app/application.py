@@ -139,10 +139,15 @@ class Homing:
             raise RegistrationError("; ".join(problems))
 
     def _own_events(self) -> list[type[Event]]:
-        """The event classes of the packages that `include` names, and those that handlers consume."""
+        """The event classes of the packages that `include` names, those beside handlers, and those that handlers consume."""
         roots = {module.partition(".")[0] for module in self._include}
+        beside = {handler.function.__module__ for handler in self._handlers.values()}
         handled = {handler.event for handler in self._handlers.values()}
-        return [cls for cls in known_events() if cls.__module__.partition(".")[0] in roots or cls in handled]
+        return [
+            cls
+            for cls in known_events()
+            if cls.__module__.partition(".")[0] in roots or cls.__module__ in beside or cls in handled
+        ]
 
     def _unrouted_events(self) -> Iterator[str]:
         routed = {handler.topic for handler in self._handlers.values()}

@@ -84,6 +84,8 @@ def inspect_parameters(
 ) -> tuple[Parameter, ...]:
     """Read a handler's signature, or raise a `RegistrationError` that names file, line and remedy."""
     where = describe_function(function)
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise RegistrationError(f"{where} is {type(function).__name__}, not a function: wrap it in an `async def`")
     if not inspect.iscoroutinefunction(function):
         raise RegistrationError(f"{where} is a plain function: handlers are `async def`")
     first, *rest = _typed_parameters(function, where)
@@ -93,6 +95,11 @@ def inspect_parameters(
             f"annotate it as {event.__name__}"
         )
     parameters = tuple(_classify(name, annotation) for name, annotation in rest)
+    for parameter in parameters:
+        if isinstance(parameter.type, TypeVar):
+            raise RegistrationError(
+                f"{where}: {parameter.name!r} is {parameter.type}: say which session, as in Transaction[AsyncSession]"
+            )
     _check_guarantee(where, parameters, at_least_once=at_least_once)
     return parameters
 
@@ -107,19 +114,28 @@ def describe_function(function: Callable[..., Any]) -> str:
 def _typed_parameters(function: Callable[..., Any], where: str) -> list[tuple[str, Any]]:
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise RegistrationError(
             f"{where}: {error}; annotations of handlers must be resolvable where they stand"
         ) from error
-    parameters = inspect.signature(function).parameters.values()
+    parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         raise RegistrationError(f"{where} takes no parameter: the first one is the event")
     for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise RegistrationError(f"{where} takes *{parameter.name}: name each resource with its type instead")
+        _check_kind(parameter, where, is_event=parameter is parameters[0])
         if parameter.name not in hints:
             raise RegistrationError(f"{where}: parameter {parameter.name!r} has no type, and types decide what it gets")
     return [(parameter.name, hints[parameter.name]) for parameter in parameters]
+
+
+def _check_kind(parameter: inspect.Parameter, where: str, *, is_event: bool) -> None:
+    """The event is handed over by position, everything else by name."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise RegistrationError(f"{where} takes *{parameter.name}: name each resource with its type instead")
+    if is_event and parameter.kind is parameter.KEYWORD_ONLY:
+        raise RegistrationError(f"{where}: {parameter.name!r} stands behind a *, but the event comes first: move it")
+    if not is_event and parameter.kind is parameter.POSITIONAL_ONLY:
+        raise RegistrationError(f"{where}: {parameter.name!r} stands before a /, but is given by its name: move the /")
 
 
 def _classify(name: str, annotation: Any) -> Parameter:
