@@ -43,7 +43,7 @@ def main() -> int:
     try:
         ledger, wrong = asyncio.run(demonstrate(read_options(), folder, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        console.print("stopped; everything that was started has ended")
+        console.print(f"stopped; everything that was started has ended; logs: {folder / 'logs'}", markup=False)
         return INTERRUPTED
     except (HomingError, CustomerLostError, ExceptionGroup) as error:
         for cause in _causes(error):

@@ -13,6 +13,7 @@ from typing import IO
 
 import shop
 from homing.errors import ServerUnavailable
+from shop.demo.guard import Guard
 
 ROOT = Path(shop.__file__ or ".").resolve().parents[1]
 START_SECONDS = 60.0
@@ -29,6 +30,7 @@ class Child:
     name: str
     log: Path
     process: "subprocess.Popen[bytes]"
+    guard: Guard
 
     @property
     def running(self) -> bool:
@@ -38,7 +40,13 @@ class Child:
         """End it as a crash would."""
         if self.running:
             self.process.kill()
-        self.process.wait()
+        self.wait()
+
+    def wait(self, timeout_seconds: float | None = None) -> int:
+        """Wait for its end and return its status; `TimeoutExpired` when it takes longer."""
+        status = self.process.wait(timeout_seconds)
+        self.guard.forget(self.process.pid)
+        return status
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM; see `stop_all` for what follows."""
@@ -69,7 +77,7 @@ class Child:
             )
 
 
-def start(name: str, command: list[str], environment: Mapping[str, str], logs: Path) -> Child:
+def start(name: str, command: list[str], environment: Mapping[str, str], logs: Path, guard: Guard) -> Child:
     """Start a process in a session of its own: Ctrl-C reaches us, and we decide when it ends."""
     log = logs / f"{name}.log"
     with log.open("ab") as stderr:
@@ -82,14 +90,15 @@ def start(name: str, command: list[str], environment: Mapping[str, str], logs: P
             stderr=stderr,
             start_new_session=True,
         )
-    return Child(name, log, process)
+    guard.watch(process.pid)
+    return Child(name, log, process, guard)
 
 
-async def run(name: str, command: list[str], environment: Mapping[str, str], logs: Path) -> None:
+async def run(name: str, command: list[str], environment: Mapping[str, str], logs: Path, guard: Guard) -> None:
     """Run a process to its end; raise with the end of its log when it fails."""
-    child = start(name, command, environment, logs)
+    child = start(name, command, environment, logs, guard)
     try:
-        status = await asyncio.to_thread(child.process.wait, START_SECONDS)
+        status = await asyncio.to_thread(child.wait, START_SECONDS)
     finally:
         child.kill()
     if status != 0:
@@ -102,7 +111,7 @@ def stop_all(children: list[Child]) -> None:
         child.ask_to_stop()
     for child in children:
         try:
-            child.process.wait(STOP_SECONDS)
+            child.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
 

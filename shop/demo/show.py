@@ -67,7 +67,10 @@ async def _rush(
 
     async with asyncio.TaskGroup() as group:
         killing = group.create_task(killer.run())
-        await order_everything(stage.api_url, wanted, lambda: progress.advance(placed))
+        ordering = group.create_task(order_everything(stage.api_url, wanted, lambda: progress.advance(placed)))
+        while not ordering.done():
+            await look()
+            await asyncio.sleep(LOOK_SECONDS)
         await _wait_for_the_end(look, lambda: killer.kills >= LEAST_KILLS and killing.cancel())
         killing.cancel()
     return killer.kills

@@ -13,6 +13,7 @@ from shop.config import DatabaseSettings
 from shop.database import open_engine, sessions_of
 from shop.demo.children import HOMING, Child, run, start, stop_all
 from shop.demo.goods import GOODS
+from shop.demo.guard import Guard
 from shop.demo.options import Options
 from shop.inventory.stock import Stock
 from shop.providers.process import ProviderProcess
@@ -33,15 +34,20 @@ class Stage:
     carrier: ProviderProcess
     mailbox: ProviderProcess
     environment: Mapping[str, str]
+    guard: Guard
     api_url: str = ""
     workers: list[Child] = field(default_factory=list)
     others: list[Child] = field(default_factory=list)
     started: int = 0
 
+    def start(self, name: str, command: list[str]) -> Child:
+        """Start a process of this stage."""
+        return start(name, command, self.environment, self.logs, self.guard)
+
     def start_worker(self) -> Child:
         """Start one more worker, under a name that was not used before."""
         self.started += 1
-        worker = start(f"worker-{self.started}", _homing("worker", "--no-relay"), self.environment, self.logs)
+        worker = self.start(f"worker-{self.started}", _homing("worker", "--no-relay"))
         self.workers.append(worker)
         return worker
 
@@ -61,6 +67,8 @@ async def open_stage(options: Options, folder: Path, say: Callable[[str], None])
     logs = folder / "logs"
     logs.mkdir()
     async with AsyncExitStack() as stack:
+        guard = Guard()
+        stack.callback(guard.dismiss)
         say("starting PostgreSQL and Valkey")
         servers = await asyncio.to_thread(_open_servers, folder)
         stack.callback(servers.stop)
@@ -70,11 +78,17 @@ async def open_stage(options: Options, folder: Path, say: Callable[[str], None])
         gateway, carrier, mailbox = await asyncio.to_thread(_open_partners, options, logs, stack)
         environment = _environment(servers, gateway, carrier, mailbox)
         stage = Stage(
-            logs=logs, servers=servers, gateway=gateway, carrier=carrier, mailbox=mailbox, environment=environment
+            logs=logs,
+            servers=servers,
+            gateway=gateway,
+            carrier=carrier,
+            mailbox=mailbox,
+            environment=environment,
+            guard=guard,
         )
         say("creating the tables")
-        await run("homing-migrate", _homing("migrate"), environment, logs)
-        await run("shop-migrate", [sys.executable, "-m", "shop.migrate"], environment, logs)
+        await run("homing-migrate", _homing("migrate"), environment, logs, guard)
+        await run("shop-migrate", [sys.executable, "-m", "shop.migrate"], environment, logs, guard)
         await _fill_shelves(servers.database_url, options.orders)
         stack.callback(stage.stop)
         say(f"starting the API, the relay and {WORKERS} workers")
@@ -135,12 +149,9 @@ async def _fill_shelves(database_url: str, orders: int) -> None:
 async def _open_processes(stage: Stage, folder: Path) -> None:
     ready_file = folder / "api.json"
     python = [sys.executable, "-m"]
-    api = start("api", [*python, "shop.api", "--port=0", f"--ready-file={ready_file}"], stage.environment, stage.logs)
-    stage.others.append(api)
-    relay = start("relay", _homing("relay"), stage.environment, stage.logs)
-    stage.others.append(relay)
-    clean_up = start("clean-up", [*python, "shop.maintenance", "--every=5"], stage.environment, stage.logs)
-    stage.others.append(clean_up)
+    api = stage.start("api", [*python, "shop.api", "--port=0", f"--ready-file={ready_file}"])
+    relay = stage.start("relay", _homing("relay"))
+    stage.others += [api, relay, stage.start("clean-up", [*python, "shop.maintenance", "--every=5"])]
     workers = [stage.start_worker() for _ in range(WORKERS)]
     stage.api_url = await api.until_it_writes(ready_file)
     await relay.until_it_says("relay ready")
