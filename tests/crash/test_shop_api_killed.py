@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -17,10 +16,10 @@ from shop.config import ShopSettings
 from shop.maintenance.expired import Swept
 from shop.orders.wish import order_id_for
 from shop.providers.process import ProviderProcess
+from tests.crash.shop_processes import ROOT, environment_of, running
 from tests.integration.shop.world import PIECES, Partners, World, wish
 from tests.waiting import until, wait_until
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 1.0
 KEY = "killed"
 
@@ -49,37 +48,16 @@ async def world(database_url: str, partners: Partners) -> AsyncIterator[World]:
         yield world
 
 
-def _environment(settings: ShopSettings) -> dict[str, str]:
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("SHOP_", "HOMING_"))},
-        "DATABASE_URL": settings.database_url,
-        "SHOP_GATEWAY_URL": settings.gateway_url,
-        "SHOP_CARRIER_URL": settings.carrier_url,
-        "SHOP_CARRIER_API_KEY": settings.carrier_api_key.get_secret_value(),
-        "SHOP_SMTP_HOST": settings.smtp_host,
-        "SHOP_SMTP_PORT": str(settings.smtp_port),
-        "SHOP_REQUEST_TIMEOUT": str(settings.request_timeout),
-        "SHOP_CHECKOUT_BUSY": str(settings.checkout_busy),
-        "SHOP_CHECKOUT_EXPIRY": str(settings.checkout_expiry),
-    }
-
-
 @contextmanager
 def _api(settings: ShopSettings, folder: Path) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
     """Run the API as a process; its address and itself."""
     ready = folder / "ready.json"
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "shop.api", "--port", "0", "--ready-file", str(ready)]
-    with (
-        (folder / "api.log").open("ab") as log,
-        subprocess.Popen(command, cwd=ROOT, env=_environment(settings), stdout=log, stderr=log) as process,
-    ):
-        try:
-            wait_until(lambda: ready.exists() or process.poll() is not None, 30, "the API answers")
-            assert ready.exists(), (folder / "api.log").read_text()
-            yield json.loads(ready.read_text())["url"], process
-        finally:
-            process.kill()
+    with running(command, environment_of(settings), folder / "api.log") as process:
+        wait_until(lambda: ready.exists() or process.poll() is not None, 30, "the API answers")
+        assert ready.exists(), (folder / "api.log").read_text()
+        yield json.loads(ready.read_text())["url"], process
 
 
 @asynccontextmanager
@@ -139,7 +117,7 @@ async def test_without_a_retry_the_clean_up_gives_stock_and_money_back(world: Wo
         subprocess.run,
         [sys.executable, "-m", "shop.maintenance", "--once"],
         cwd=ROOT,
-        env=_environment(world.settings),
+        env=environment_of(world.settings),
         capture_output=True,
         text=True,
         timeout=60,
