@@ -6,11 +6,11 @@ import logging
 import signal
 import sys
 
-from homing.errors import HomingError
+from homing.errors import HomingError, ServerUnavailable
 from shop.assembly import build_clean_up, open_payments
 from shop.config import ShopSettings, load_shop_settings
 from shop.database import check_tables, open_engine, sessions_of
-from shop.maintenance.expired import Swept
+from shop.maintenance.expired import ExpiredCheckouts, Swept
 
 logger = logging.getLogger("shop.maintenance")
 
@@ -26,13 +26,28 @@ async def sweep(settings: ShopSettings, *, every_seconds: float | None) -> Swept
         await check_tables(engine)
         async with open_payments(settings, sessions) as payments:
             clean_up = build_clean_up(settings, sessions, payments)
+            if every_seconds is None:
+                return await _round(clean_up)
             while True:
-                swept = await clean_up.release()
-                logger.info("released=%d voided=%d failed=%d", swept.released, swept.voided, swept.failed)
-                if every_seconds is None or await _is_set(stop, every_seconds):
+                swept = await _try_round(clean_up)
+                if await _is_set(stop, every_seconds):
                     return swept
     finally:
         await engine.dispose()
+
+
+async def _round(clean_up: ExpiredCheckouts) -> Swept:
+    swept = await clean_up.release()
+    logger.info("released=%d voided=%d failed=%d", swept.released, swept.voided, swept.failed)
+    return swept
+
+
+async def _try_round(clean_up: ExpiredCheckouts) -> Swept:
+    try:
+        return await _round(clean_up)
+    except Exception:  # a database that is away for a minute must not end the clean-up for good
+        logger.exception("this round failed; the next one tries again")
+        return Swept(failed=1)
 
 
 async def _is_set(stop: asyncio.Event, timeout_seconds: float) -> bool:
@@ -44,7 +59,7 @@ async def _is_set(stop: asyncio.Event, timeout_seconds: float) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status 0; 1 when something could not be undone; 3 when the settings are wrong."""
+    """Exit status 0; 1 when something could not be undone; 3 when settings or tables are wrong, 4 when PostgreSQL is."""
     parser = argparse.ArgumentParser(prog="python -m shop.maintenance", description=__doc__)
     parser.add_argument("--once", action="store_true", help="one round, then end")
     parser.add_argument("--every", type=float, default=60.0, metavar="SECONDS", help="pause between rounds")
@@ -54,7 +69,7 @@ def main(arguments: list[str]) -> int:
         swept = asyncio.run(sweep(load_shop_settings(), every_seconds=None if options.once else options.every))
     except HomingError as error:
         sys.stderr.write(f"{error}\n")
-        return 3
+        return 4 if isinstance(error, ServerUnavailable) else 3
     return 1 if swept.failed else 0
 
 

@@ -92,6 +92,7 @@ async def test_a_capture_that_beats_the_void_becomes_a_refund(
         await world.payments.void_for_order(order_id)
     world.partners.gateway.release()
     await capturing
+    assert await _money(world) == ("refund_due", 1, 0)
     await world.payments.void_for_order(order_id)
     assert await _money(world) == ("refund_due", 1, 0)
     assert await world.topics() == ["order.placed", "order.cancelled"]

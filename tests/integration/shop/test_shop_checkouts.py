@@ -120,3 +120,22 @@ async def test_a_request_that_outlived_its_checkout_commits_nothing(world: World
     assert await world.topics() == []
     assert await world.left() == PIECES
     assert world.hold()["status"] == "voided"
+
+
+async def test_a_request_that_lost_its_checkout_to_the_clean_up_commits_nothing(world: World) -> None:
+    """While the clean-up is voiding the hold, the late request must not make an order of it, though the checkout is still open."""
+    gateway = world.partners.gateway
+    gateway.control(hang_after_effect=1, only=["authorize"])
+    placing = asyncio.ensure_future(world.orders.place_order(wish(), "contested"))
+    await asyncio.to_thread(gateway.wait_until_held)
+    await _expire(world)
+    gateway.control(hang=1, only=["void"])
+    sweeping = asyncio.ensure_future(world.clean_up.release())
+    await asyncio.to_thread(gateway.wait_until_held, 2)
+    gateway.control(hang_after_effect=False)
+    with pytest.raises(CheckoutInProgressError):
+        await placing
+    assert await world.rows("orders") == []
+    gateway.release()
+    assert await sweeping == Swept(released=1, voided=1)
+    assert await world.left() == PIECES

@@ -73,6 +73,18 @@ async def test_dying_between_capture_and_write_captures_once(world: World, how: 
     assert await world.topics() == ["order.placed", "payment.captured"]
 
 
+async def test_a_gateway_that_hangs_after_the_capture_captures_once(hasty_world: World) -> None:
+    """The money is taken and no answer comes: the time-out ends the run, and the next one finds the capture by asking."""
+    order_id = await hasty_world.place()
+    hasty_world.partners.gateway.control(hang_after_effect=1, only=["capture"])
+    with pytest.raises(TransientHTTPError, match="no answer within"):
+        await hasty_world.payments.capture_for_order(order_id)
+    hasty_world.partners.gateway.release()
+    await hasty_world.payments.capture_for_order(order_id)
+    assert hasty_world.hold()["captures"] == 1
+    assert hasty_world.keys("capture") == {f"capture-{order_id}": 1}
+
+
 async def test_a_write_that_fails_after_the_capture_is_made_up_for(world: World) -> None:
     """The database refuses the last step: nothing of it stays, and the next run writes status and event together."""
     order_id = await world.place()
