@@ -54,9 +54,7 @@ def _content(response: httpx.Response, context: str) -> Any:
     if response.is_success:
         return response.json()
     code = _code(response)
-    if (
-        code == "idempotency_key_in_use"
-    ):  # the first request with our key is still running: ask again, nothing is decided
+    if code == "idempotency_key_in_use":  # nothing is decided: ask again
         raise TransientHTTPError(f"{context}: the first request under this key is in progress")
     if code.startswith("authorization_"):
         raise PermanentError(f"{context}: the authorization is {code.removeprefix('authorization_')}")
