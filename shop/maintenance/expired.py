@@ -52,9 +52,7 @@ class ExpiredCheckouts:
         try:
             voided = await self._payments.release_holds(checkout.order_id)  # first: until then the stock is paid for
             released = await self._close(checkout)
-        except (
-            Exception
-        ):  # whatever the gateway has against this one: it stays ours until its time is over, then is tried again
+        except Exception:  # whatever it is: it stays ours until its time is over, and then is tried again
             logger.exception("checkout %s of order %s is not undone yet", checkout.key, checkout.order_id)
             return Swept(failed=1)
         return Swept(released=int(released), voided=voided)
