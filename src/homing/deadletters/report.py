@@ -3,6 +3,7 @@
 import json
 import re
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -15,7 +16,14 @@ MAX_TEXT = 4_000
 MAX_STACK = 16_000
 """Characters of a stack that are kept: its end, where the error was raised."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+MAX_NAME = 200
+"""Characters of an error's class and place that are kept."""
+
+MAX_DEPTH = 200
+"""Levels of arrays and objects that are kept as they are; PostgreSQL's own limit depends on its stack."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_NO_JSONB = re.compile(r"[\x00\ud800-\udfff]")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", re.IGNORECASE)
 
 
@@ -49,7 +57,10 @@ def report_error(error: BaseException) -> ErrorReport:
     frames = traceback.extract_tb(error.__traceback__)
     frame = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].name}" if frames else ""
     return ErrorReport(
-        error_class=type(error).__qualname__, text=clean(str(error), MAX_TEXT), stack=_end(clean(stack)), frame=frame
+        error_class=clean(type(error).__qualname__, MAX_NAME),
+        text=clean(_text(error), MAX_TEXT),
+        stack=_end(clean(stack)),
+        frame=clean(frame, MAX_NAME),
     )
 
 
@@ -71,13 +82,38 @@ def keepable_json(data: str) -> str:
     try:
         value: Any = json.loads(data, parse_constant=_refuse_constant)
         text = dump_json(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return dump_json({"raw": clean(data)})
-    return (
-        text
-        if clean(text) == text and "\\u0000" not in text
-        else dump_json({"raw": clean(data.replace("\\u0000", "�"))})
-    )
+    return text if fits_jsonb(value) else dump_json({"raw": clean(data)})
+
+
+def fits_jsonb(value: object) -> bool:
+    """Whether jsonb keeps a JSON value as it is: no NUL, no lone surrogate, not nested deeper than `MAX_DEPTH`."""
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
+        if any(isinstance(item, str) and _NO_JSONB.search(item) for item in level):
+            return False
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return True
+    return False
+
+
+def _inside(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return (*value.keys(), *value.values())
+        case list() | tuple():
+            return value
+        case _:
+            return ()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - the error's own code; its failure is part of the report
+        return f"(its text cannot be read: {type(broken).__name__})"
 
 
 def _refuse_constant(name: str) -> Any:

@@ -1,0 +1,150 @@
+"""What users may import, name by name, and what importing costs."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+SURFACE = {
+    "homing": {
+        "FOREVER",
+        "Event",
+        "Homing",
+        "Job",
+        "Keep",
+        "PermanentError",
+        "Provider",
+        "Queue",
+        "RateLimit",
+        "Retry",
+        "RetryLater",
+        "Throttled",
+        "Transaction",
+        "Unauthorized",
+        "backoff",
+        "record",
+    },
+    "homing.app": {
+        "DEFAULTS",
+        "FOREVER",
+        "Guarantee",
+        "Handler",
+        "Homing",
+        "Job",
+        "Keep",
+        "Options",
+        "Parameter",
+        "Policy",
+        "Provider",
+        "Queue",
+        "RateLimit",
+        "Retry",
+        "Transaction",
+        "check_resources",
+    },
+    "homing.config": {"Retention", "SettingLine", "Settings", "load_settings"},
+    "homing.deadletters": {"DeadLetters", "Death", "ErrorReport", "Kind", "report_error", "report_text"},
+    "homing.embedded": {
+        "EmbeddedPostgres",
+        "EmbeddedValkey",
+        "Servers",
+        "fast_test_settings",
+        "open_servers",
+        "stop_with_parent",
+    },
+    "homing.events": {
+        "MAX_PAYLOAD_BYTES",
+        "Envelope",
+        "Event",
+        "EventType",
+        "aggregate_id",
+        "check_json",
+        "dump_json",
+        "encode_payload",
+        "foreign_id",
+        "known_events",
+        "seal",
+        "unseal",
+    },
+    "homing.ledger": {"Asked", "Asking", "Decision", "Finding", "Ledger", "Row", "dead_mark", "decide", "find"},
+    "homing.outbox": {"expect_ledger", "expected_ledger", "record"},
+    "homing.queue.redis": {"RedisEngine", "RedisUrl", "parse_url"},
+    "homing.relay": {"Dispatcher", "Listener", "QueueWatch", "Relay", "Sweep", "Unroutable", "register"},
+    "homing.schema": {"LedgerIdentity", "check_schema", "grants", "migrate", "script", "statements"},
+    "homing.worker": {"Worker"},
+}
+
+MODULES_FOR_USERS = {
+    "homing.asgi": {"TraceMiddleware"},
+    "homing.backoff": {"Backoff", "capped", "exponential", "fixed"},
+    "homing.durations": {"days", "hours", "milliseconds", "minutes", "seconds"},
+    "homing.errors": {
+        "AttemptTimeout",
+        "ConfigurationError",
+        "DuplicateDelivery",
+        "HandlerEndedTransaction",
+        "HomingError",
+        "MissingExtraError",
+        "NewerPayloadError",
+        "PayloadError",
+        "PermanentError",
+        "RecordError",
+        "RegistrationError",
+        "RetryLater",
+        "SchemaError",
+        "ServerUnavailable",
+        "Throttled",
+        "TransactionRequiredError",
+        "Unauthorized",
+        "UnsuitableServer",
+    },
+    "homing.http": {"error_from_response", "parse_retry_after"},
+}
+
+CHEAP = """
+import sys, socket, threading, os
+def refuse(*_, **__):
+    raise AssertionError("a connection was made while importing")
+socket.socket.connect = socket.socket.connect_ex = refuse
+threads, files = threading.active_count(), len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+import homing
+heavy = sorted({name.partition(".")[0] for name in sys.modules}
+    & {"redis", "hiredis", "bullmq", "msgpack", "sqlalchemy", "psycopg", "fastapi", "starlette", "httpx", "typer", "rich", "opentelemetry", "shop"})
+opened = len(os.listdir("/proc/self/fd")) - files if os.path.isdir("/proc/self/fd") else 0
+print(heavy, threading.active_count() - threads, opened)
+"""
+
+
+@pytest.mark.parametrize("package", SURFACE)
+def test_a_package_exports_exactly_its_list(package: str) -> None:
+    """Adding or removing a public name is a decision: it shows up here."""
+    module = importlib.import_module(package)
+    assert set(module.__all__) == SURFACE[package]
+    assert len(module.__all__) == len(set(module.__all__))
+    for name in module.__all__:
+        assert hasattr(module, name), name
+
+
+@pytest.mark.parametrize("name", MODULES_FOR_USERS)
+def test_modules_for_users_keep_their_names(name: str) -> None:
+    """The modules that guides import from have at least these names."""
+    module = importlib.import_module(name)
+    assert {wanted for wanted in MODULES_FOR_USERS[name] if not hasattr(module, wanted)} == set()
+
+
+def test_the_tree_of_errors_is_closed() -> None:
+    """Every error of Homing has one root, is in the list, and has words."""
+    errors = importlib.import_module("homing.errors")
+    found = {
+        name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert set(found) == MODULES_FOR_USERS["homing.errors"]
+    assert all(issubclass(value, errors.HomingError) and value.__doc__ for value in found.values())
+
+
+def test_importing_homing_is_cheap() -> None:
+    """`import homing` brings no client and no framework, and opens no connection, thread or file."""
+    done = subprocess.run([sys.executable, "-c", CHEAP], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[] 0 0"
+    assert done.stderr == ""
