@@ -68,7 +68,10 @@ class LeaseKeeper:
         """End the thread after its last beat and close its connection."""
         self._stopping = True
         self._woken.set()
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        self._thread.join()
         self._extender.close()
 
     def _work(self) -> None:

@@ -10,7 +10,7 @@ from homing.queue.redis.leasing import RedisLeasing
 from homing.queue.redis.looking import RedisLooking
 from homing.queue.redis.waiting import MarkerWatch
 
-_EXTENDER_TIMEOUT_SECONDS = 2.0
+_EXTENDER_SILENCE_SECONDS = 2.0
 
 
 class RedisEngine(RedisAdding, RedisLeasing, RedisLooking):
@@ -51,5 +51,8 @@ class RedisEngine(RedisAdding, RedisLeasing, RedisLooking):
     def extender(self) -> Extender:
         """A renewer for use in another thread; the caller closes it."""
         return RedisExtender(
-            self._url, self._keys, self._scripts.extend_lock, socket_timeout_seconds=_EXTENDER_TIMEOUT_SECONDS
+            self._url,
+            prefix=self._prefix,
+            script=self._scripts.extend_lock,
+            silence_seconds=_EXTENDER_SILENCE_SECONDS,
         )

@@ -1,104 +1,77 @@
-"""Renews leases from another thread, over a connection of its own that the event loop never touches."""
+"""Renews leases from another thread, over a connection and an event loop of its own, so that no handler can hold it up."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Sequence
 
-from homing.errors import ConfigurationError, MissingExtraError, ServerUnavailable
 from homing.queue.job import Lease
 from homing.queue.port import Held
+from homing.queue.redis.connection import Connection
 from homing.queue.redis.encoding import milliseconds
 from homing.queue.redis.keys import QueueKeys
-from homing.queue.redis.scripts import Script
+from homing.queue.redis.link import Link, Word
+from homing.queue.redis.scripts import Script, ScriptCall, run_many
 from homing.queue.redis.url import RedisUrl
-
-try:
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.exceptions import AuthenticationError, NoScriptError, RedisError
-    from redis.retry import Retry
-except ModuleNotFoundError as error:
-    raise MissingExtraError("the Redis engine", "redis") from error
 
 
 class RedisExtender:
     """One pipeline renews all leases; connects on first use and again after an error.
 
-    `socket_timeout_seconds` bounds every step: the caller must hear of a silent server well within a lease.
+    Synchronous: each call turns the private event loop until it has its answer, and the calling thread must have no running loop.
+    `silence_seconds` bounds every wait: the caller must hear of a silent server well within a lease.
     """
 
-    def __init__(
-        self, url: RedisUrl, keys_of: Callable[[str], QueueKeys], script: Script, *, socket_timeout_seconds: float
-    ) -> None:
-        self._label = url.label
-        self._keys_of = keys_of
+    def __init__(self, url: RedisUrl, *, prefix: str, script: Script, silence_seconds: float) -> None:
+        self._prefix = prefix
         self._script = script
-        self._client = _client(url, socket_timeout_seconds)
+        self._loop = asyncio.new_event_loop()
+        self._connection = Connection(
+            url, client_name="homing-leases", welcome=_accept, silence_seconds=silence_seconds
+        )
 
     def extend(self, leases: Sequence[Lease], lease_seconds: float) -> list[Held]:
         """Renew each lease; a lease that is not ours is told apart by what the server holds instead."""
-        try:
-            renewed = self._renew(leases, lease_seconds)
-            lost = [lease for lease, answer in zip(leases, renewed, strict=True) if answer != 1]
-            verdicts = iter(self._what_became_of(lost))
-        except AuthenticationError as error:
-            raise ConfigurationError(f"{self._label} refuses the user or password of the URL: correct them") from error
-        except (RedisError, OSError) as error:
-            raise ServerUnavailable(f"{self._label} did not renew {len(leases)} lease(s): {error}") from error
-        return [Held.HELD if answer == 1 else next(verdicts) for answer in renewed]
+        return self._loop.run_until_complete(self._extend(leases, max(1, milliseconds(lease_seconds))))
 
     def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
+        """Close the connection and the loop."""
+        self._loop.run_until_complete(self._connection.close())
+        self._loop.close()
 
-    def _renew(self, leases: Sequence[Lease], lease_seconds: float) -> list[Any]:
-        answers = self._send(leases, lease_seconds)
-        if any(isinstance(answer, NoScriptError) for answer in answers):
-            self._client.script_load(self._script.text)
-            answers = self._send(leases, lease_seconds)
-        for answer in answers:
-            if isinstance(answer, Exception):
+    async def _extend(self, leases: Sequence[Lease], lease_ms: int) -> list[Held]:
+        calls = [
+            ScriptCall(
+                self._script,
+                self._keys(lease).extend_lock(lease.job_id),
+                (lease.token, lease_ms, lease.job_id),
+            )
+            for lease in leases
+        ]
+        renewed = await run_many(self._connection, calls)
+        for answer in renewed:
+            if isinstance(answer, BaseException):
                 raise answer
-        return answers
+        lost = [lease for lease, answer in zip(leases, renewed, strict=True) if answer != 1]
+        verdicts = iter(await self._what_became_of(lost))
+        return [Held.HELD if answer == 1 else next(verdicts) for answer in renewed]
 
-    def _send(self, leases: Sequence[Lease], lease_seconds: float) -> list[Any]:
-        duration = max(1, milliseconds(lease_seconds))
-        pipeline = self._client.pipeline(transaction=False)
+    async def _what_became_of(self, leases: Sequence[Lease]) -> list[Held]:
+        commands: list[tuple[Word, ...]] = []
         for lease in leases:
-            keys = self._keys_of(lease.queue).extend_lock(lease.job_id)
-            pipeline.evalsha(self._script.sha, len(keys), *keys, lease.token, duration, lease.job_id)
-        return list(pipeline.execute(raise_on_error=False))
-
-    def _what_became_of(self, leases: Sequence[Lease]) -> list[Held]:
-        if not leases:
-            return []
-        pipeline = self._client.pipeline(transaction=False)
-        for lease in leases:
-            keys = self._keys_of(lease.queue)
-            pipeline.get(keys.lock(lease.job_id))
-            pipeline.hexists(keys.part(lease.job_id), "finishedOn")
-        answers = list(pipeline.execute())
+            keys = self._keys(lease)
+            commands += [
+                ("GET", keys.lock(lease.job_id)),
+                ("HEXISTS", keys.part(lease.job_id), "finishedOn"),
+            ]
+        answers = await asyncio.gather(*(self._connection.call(*words) for words in commands))
         # Another token holds it, or nobody does and the job has ended: nothing is left for this run to change.
         return [
             Held.TAKEN if holder is not None or is_finished else Held.MISSING
             for holder, is_finished in zip(answers[::2], answers[1::2], strict=True)
         ]
 
+    def _keys(self, lease: Lease) -> QueueKeys:
+        return QueueKeys(self._prefix, lease.queue)
 
-def _client(url: RedisUrl, socket_timeout_seconds: float) -> "redis.Redis":
-    terms: dict[str, Any] = {
-        "db": url.db,
-        "username": url.user,
-        "password": url.password,
-        "socket_timeout": socket_timeout_seconds,
-        "socket_connect_timeout": socket_timeout_seconds,
-        "retry": Retry(NoBackoff(), 0),  # the caller has a heartbeat of its own; hidden retries would outlive a lease
-        "client_name": "homing-leases",
-        "max_connections": 1,
-        "protocol": 2,
-    }
-    if url.path is not None:
-        return redis.Redis(unix_socket_path=url.path, **terms)
-    if url.tls:
-        terms |= {"ssl": True, "ssl_ca_certs": url.ca_file, "ssl_check_hostname": url.verify_tls}
-        terms["ssl_cert_reqs"] = "required" if url.verify_tls else "none"
-    return redis.Redis(host=url.host, port=url.port, **terms)
+
+async def _accept(_: Link) -> None:
+    """The engine's own connection has checked the server."""
