@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from homing.deadletters.report import fits_jsonb
@@ -80,7 +82,7 @@ def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None)
 
 
 async def _report_stuck(run: Run, task: asyncio.Task[Any]) -> None:
-    stack = "".join(traceback.format_list(traceback.StackSummary.extract((f, f.f_lineno) for f in task.get_stack())))
+    stack = "".join(traceback.format_list(traceback.StackSummary.extract(_frames(task.get_coro()))))
     log.error(
         "%s (%s) was told to end and has not for %g s: %s\n%s",
         run.handler.location,
@@ -89,3 +91,13 @@ async def _report_stuck(run: Run, task: asyncio.Task[Any]) -> None:
         run.cause.value if run.cause else "",
         stack,
     )
+
+
+def _frames(awaiting: object) -> Iterator[tuple[FrameType, int]]:
+    """Where a suspended coroutine stands, down to what it waits for; a task itself knows its outermost frame only."""
+    while awaiting is not None:
+        frame = getattr(awaiting, "cr_frame", None) or getattr(awaiting, "gi_frame", None)
+        if frame is None:
+            return
+        yield frame, frame.f_lineno
+        awaiting = getattr(awaiting, "cr_await", None) or getattr(awaiting, "gi_yieldfrom", None)
