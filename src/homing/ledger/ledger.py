@@ -32,6 +32,10 @@ _AWAY = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.QueryCanceledError,
 )
 _WRONG = (
     asyncpg.InvalidPasswordError,
@@ -49,8 +53,8 @@ class Row(Protocol):
 class Ledger:
     """Runs the ledger's statements, each in a transaction of its own, on PostgreSQL.
 
-    A server that cannot be reached, is starting, stopping or read-only raises `ServerUnavailable`; whether the statement took effect
-    is then unknown, and every statement may be repeated.
+    A server that cannot be reached, is starting, stopping, read-only, or too busy with the rows in question raises `ServerUnavailable`;
+    whether the statement took effect is then unknown, and every statement may be repeated.
     """
 
     def __init__(self, dsn: str, *, engine: str, application: str, connections: int = 4) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import signal
+from types import FrameType
+from typing import NoReturn
 
 log = logging.getLogger("homing.process")
 
@@ -12,16 +14,20 @@ HARD_STOP = 75
 
 
 class StopSignal:
-    """Set by SIGTERM or SIGINT. A second signal ends the process at once, with 143 or 130 as a shell would report it."""
+    """Set by SIGTERM or SIGINT. A second signal ends the process at once, with 143 or 130 as a shell would report it.
+
+    The second one is obeyed even while a handler blocks the event loop: it is the interpreter that calls us, not the loop.
+    """
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
+        self._signalled = False
         self._loop = asyncio.get_running_loop()
 
     def listen(self) -> None:
-        """Take over SIGTERM and SIGINT."""
+        """Take over SIGTERM and SIGINT; only the main thread may."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._on_signal, number)
+            signal.signal(number, self._on_signal)
 
     def ask(self) -> None:
         """Ask for a stop from inside the process."""
@@ -31,11 +37,29 @@ class StopSignal:
         """Return once a stop was asked for."""
         await self._asked.wait()
 
-    def _on_signal(self, number: int) -> None:
-        name = signal.Signals(number).name
-        if self._asked.is_set():
-            log.error("%s again: stopping now, running jobs are left to other workers", name)
-            logging.shutdown()
-            os._exit(128 + number)
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self._signalled:
+            _leave_now(number)
+        self._signalled = True
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._begin, signal.Signals(number).name)
+
+    def _begin(self, name: str) -> None:
         log.info("%s: stopping", name)
         self._asked.set()
+
+
+def leave_runs_behind() -> NoReturn:
+    """End the process although handlers still run: they ignored being cancelled, and would keep it for ever."""
+    log.error("leaving with runs that did not end; their jobs are run again elsewhere")
+    logging.shutdown()
+    os._exit(HARD_STOP)
+
+
+def _leave_now(number: int) -> NoReturn:
+    try:
+        name = signal.Signals(number).name
+        log.error("%s again: stopping now, running jobs are left to other workers", name)
+        logging.shutdown()
+    finally:  # whatever line of the program this interrupted, and whatever it held
+        os._exit(128 + number)

@@ -41,13 +41,14 @@ async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: flo
     Whatever it raises (`CancelledError`, `SystemExit`, exception groups) is this run's failure and nobody else's.
     """
     task = asyncio.create_task(_contain(run, arguments), name=f"run:{run.job.lease.job_id}")
-    run.watch(task)
-    done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
-    if not done:
+    told = run.watch(task)
+    either: set[asyncio.Future[Any]] = {task, told}
+    await asyncio.wait(either, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done() and not told.done():
         run.cancel(Cause.TIMEOUT)
-    if run.cause is not None:
-        done, _ = await asyncio.wait({task}, timeout=LETTING_GO_SECONDS)
-    if not done:
+    if not task.done():
+        await asyncio.wait({task}, timeout=LETTING_GO_SECONDS)
+    if not task.done():
         await _report_stuck(run, task)
         return Raised(_cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
     ended = Raised(asyncio.CancelledError()) if task.cancelled() else task.result()

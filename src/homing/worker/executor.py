@@ -47,6 +47,7 @@ class Executor:
         self._ledger_id = ledger_id
         self._clock = clock
         self._runs: dict[Lease, Run] = {}
+        self._stuck: list[Run] = []
 
     async def execute(self, job: ClaimedJob, claim_next: Callable[[], ClaimRequest | None]) -> Finished:
         """Run the job to its end; never raises for what the job did. `claim_next` is asked just before the end."""
@@ -72,6 +73,12 @@ class Executor:
         run.cancel(cause)
         return True
 
+    @property
+    def stuck(self) -> int:
+        """Handlers that were told to end, were given up, and still run."""
+        self._stuck = [run for run in self._stuck if not run.ended]
+        return len(self._stuck)
+
     def cancel_all(self, cause: Cause) -> None:
         """Tell every run to end."""
         for run in list(self._runs.values()):
@@ -95,6 +102,8 @@ class Executor:
             ending = await self._guarantees[run.handler.guarantee].perform(run)
         finally:
             del self._runs[run.job.lease]
+        if not run.ended:
+            self._stuck.append(run)
         return await self._judge.judge(run, ending)
 
     def _context(self, job: ClaimedJob, run: Run | None) -> ExitStack:

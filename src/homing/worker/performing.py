@@ -118,10 +118,11 @@ class Once:
         try:
             async with self._sources[parameter.type].open() as transaction:
                 return await self._settle_and_call(run, transaction)
-        except Exception as error:  # noqa: BLE001 - the handler's own errors are contained; these are the database's, judged here
-            return Unsure(f"{type(error).__name__}: {error}") if is_connection_error(error) else Raised(error)
+        except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's, at either end
+            return Unsure(f"{type(error).__name__}: {error}")
 
     async def _settle_and_call(self, run: Run, transaction: HandlerTransaction) -> Ending | None:
+        """Errors before the handler began, and those of a lost connection, are raised: nothing is known of this run then."""
         async with asyncio.timeout(LOCK_SECONDS):
             settled = await transaction.fetch(**_settle(run))
         if settled is None:
@@ -131,8 +132,25 @@ class Once:
         if transaction.ended is not None:
             return _refused(transaction.ended, ending)
         if isinstance(ending, Raised):
+            await self._require_connection(run, transaction, ending)
             return ending
-        return await self._commit(run, transaction, settled["transaction_id"], ending)
+        try:
+            return await self._commit(run, transaction, settled["transaction_id"], ending)
+        except Exception as error:
+            if is_connection_error(error):
+                raise
+            return Raised(error)
+
+    async def _require_connection(self, run: Run, transaction: HandlerTransaction, ending: Raised) -> None:
+        """A handler that failed because our connection was lost has not failed: raise what says so, and spend no attempt."""
+        if ending.stuck or not is_connection_error(ending.error):
+            return
+        try:
+            await transaction.fetch(FINISH_SETTLE, event_id=run.event_id, consumer=run.consumer, result=None)
+        except Exception as error:
+            if is_connection_error(error):
+                raise
+            log.debug("the connection is there, and its transaction has failed: %s", error)
 
     async def _commit(self, run: Run, transaction: HandlerTransaction, began: str, ending: Returned) -> Ending:
         await transaction.flush()
@@ -163,9 +181,9 @@ def fill(run: Run, provider: Provider, transaction: HandlerTransaction | None) -
 
 
 def is_connection_error(error: BaseException | None) -> bool:
-    """Whether an error says that the database went away, rather than that it refused."""
+    """Whether an error says that the other side went away, rather than that it refused."""
     while error is not None:
-        if isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "connection_invalidated", False):
+        if isinstance(error, OSError) or getattr(error, "connection_invalidated", False):
             return True
         sqlstate = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
         if isinstance(sqlstate, str) and (sqlstate.startswith("08") or sqlstate in ("57P01", "57P02", "57P03")):

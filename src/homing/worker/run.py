@@ -32,6 +32,7 @@ class Run:
     recorded_at: datetime
     cause: Cause | None = None
     _task: asyncio.Task[object] | None = field(default=None, repr=False)
+    _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
     @property
     def event_id(self) -> UUID:
@@ -64,18 +65,30 @@ class Run:
             recorded_at=self.recorded_at,
         )
 
-    def watch(self, task: asyncio.Task[object]) -> None:
-        """Take the task that `cancel` ends; a run that was cancelled before it began ends at once."""
+    @property
+    def ended(self) -> bool:
+        """Whether the handler does nothing any more."""
+        return self._task is None or self._task.done()
+
+    def watch(self, task: asyncio.Task[object]) -> asyncio.Future[None]:
+        """Take the task that `cancel` ends; a run that was cancelled before it began ends at once. Done once the run is told to end."""
         self._task = task
+        self._told = asyncio.get_running_loop().create_future()
         if self.cause is not None:
-            task.cancel()
+            self._tell()
+        return self._told
 
     def cancel(self, cause: Cause) -> None:
         """End the run; the first cause counts."""
         if self.cause is None:
             self.cause = cause
-            if self._task is not None:
-                self._task.cancel()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._told is not None and not self._told.done():
+            self._told.set_result(None)
 
 
 def inbox_id(job: ClaimedJob) -> UUID:

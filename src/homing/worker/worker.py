@@ -118,7 +118,9 @@ class Worker:
         if left:
             log.error("%d runs did not end; their jobs come back when their leases end", left)
         await self._leases.stop()
-        return not left
+        if stuck := self._executor.stuck:
+            log.error("%d handlers ignored being told to end; their jobs were given back all the same", stuck)
+        return not left and not stuck
 
     @property
     def running(self) -> int:
