@@ -80,7 +80,7 @@ def with_sessions(app: Homing, settings: Settings, **resources: object) -> Homin
     """Give the app a lifespan that provides SQLAlchemy sessions on the ledger's database, and `resources` by their own type."""
 
     async def lifespan(provide: Provider) -> AsyncIterator[None]:
-        engine = create_async_engine(settings.sqlalchemy_url)
+        engine = create_async_engine(settings.sqlalchemy_url, pool_size=16)
         provide(async_sessionmaker(engine, expire_on_commit=False))
         for resource in resources.values():
             provide(resource)

@@ -10,13 +10,22 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from sqlalchemy import TextClause, event, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
+from sqlalchemy import AsyncAdaptedQueuePool, TextClause, event, text
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncEngine,
+    AsyncSession,
+    AsyncTransaction,
+    async_sessionmaker,
+)
 from sqlalchemy.orm import Session, SessionTransaction
 
 from homing.app.resources import Provider
 from homing.errors import HandlerEndedTransaction, RegistrationError
 from homing.schema.statement import Statement
+
+_WATCH = "homing"
+"""Where a session keeps its watch, in its `info`."""
 
 ENDED = "the handler ended the transaction: Homing commits it together with the delivery; use begin_nested() for a part"
 
@@ -27,6 +36,13 @@ class SessionTransactions:
     def __init__(self, factory: async_sessionmaker[AsyncSession], engine: AsyncEngine) -> None:
         self._factory = factory
         self._engine = engine
+        self._guarded = _guard(factory.class_.sync_session_class)
+
+    @property
+    def connections(self) -> int | None:
+        """How many connections the engine keeps open; `None` where its pool has no such number."""
+        pool = self._engine.pool
+        return pool.size() if isinstance(pool, AsyncAdaptedQueuePool) else None
 
     def open(self) -> AbstractAsyncContextManager["OpenTransaction"]:
         return self._open()
@@ -35,7 +51,10 @@ class SessionTransactions:
     async def _open(self) -> AsyncIterator["OpenTransaction"]:
         async with self._engine.connect() as connection:
             root = await connection.begin()
-            transaction = OpenTransaction(connection, self._factory)
+            session = self._factory(
+                bind=connection, join_transaction_mode="rollback_only", sync_session_class=self._guarded
+            )
+            transaction = OpenTransaction(connection, root, session)
             try:
                 yield transaction
             finally:
@@ -47,14 +66,13 @@ class SessionTransactions:
 class OpenTransaction:
     """One open transaction, its session, and the watch over both."""
 
-    def __init__(self, connection: AsyncConnection, factory: async_sessionmaker[AsyncSession]) -> None:
+    def __init__(self, connection: AsyncConnection, root: AsyncTransaction, session: AsyncSession) -> None:
         self._connection = connection
-        self._root = connection.get_transaction()
+        self._root = root
         self._ours = False
         self.ended: str | None = None
-        self.session = factory(bind=connection, join_transaction_mode="rollback_only")
-        event.listen(self.session.sync_session, "after_transaction_end", self._on_end)
-        event.listen(self.session.sync_session, "after_begin", self._on_begin)
+        self.session = session
+        session.sync_session.info[_WATCH] = self
 
     async def fetch(self, statement: Statement, **values: object) -> dict[str, Any] | None:
         result = await self._connection.execute(_clause(statement), statement_values(statement, values))
@@ -66,21 +84,40 @@ class OpenTransaction:
 
     async def commit(self) -> None:
         self._ours = True
-        if self._root is not None:
-            await self._root.commit()
+        await self._root.commit()
 
     async def release(self) -> None:
         """Close the session; the connection's transaction is the caller's to end."""
         self._ours = True
         await self.session.close()
 
-    def _on_end(self, _: Session, transaction: SessionTransaction) -> None:
-        if transaction.parent is None and not self._ours:
+    def note_end(self) -> None:
+        """The session's root transaction ended; unless we ended it, the handler did."""
+        if not self._ours:
             self.ended = ENDED
 
-    def _on_begin(self, *_: object) -> None:
-        if self.ended is not None:
-            raise HandlerEndedTransaction(self.ended)
+
+def _guard(session_class: type[Session]) -> type[Session]:
+    """A subclass whose sessions report the end of their root transaction, and begin nothing once a handler ended it.
+
+    The events are set on the class, once: setting them on every session costs a tenth of a job.
+    """
+    guarded = type(f"Guarded{session_class.__name__}", (session_class,), {})
+    event.listen(guarded, "after_transaction_end", _on_end)
+    event.listen(guarded, "after_begin", _on_begin)
+    return guarded
+
+
+def _on_end(session: Session, transaction: SessionTransaction) -> None:
+    watch = session.info.get(_WATCH)
+    if transaction.parent is None and watch is not None:
+        watch.note_end()
+
+
+def _on_begin(session: Session, *_: object) -> None:
+    watch = session.info.get(_WATCH)
+    if watch is not None and watch.ended is not None:
+        raise HandlerEndedTransaction(watch.ended)
 
 
 def make_source(wanted: Any, provider: Provider) -> SessionTransactions | None:

@@ -40,6 +40,11 @@ class HandlerTransaction(Protocol):
 class TransactionSource(Protocol):
     """Opens transactions of one kind of session."""
 
+    @property
+    def connections(self) -> int | None:
+        """How many transactions can be open at once without connecting anew; `None` when that is not known."""
+        ...
+
     def open(self) -> AbstractAsyncContextManager[HandlerTransaction]:
         """A transaction that is rolled back at the end of the block unless it was committed."""
         ...
