@@ -5,6 +5,7 @@ import logging
 
 from homing.app.application import Homing
 from homing.config.settings import Settings
+from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal
@@ -23,6 +24,7 @@ async def _run(app: Homing, settings: Settings) -> int:
     async with open_process(app, settings, "relay") as connections:
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine)
         await relay.start()
+        release_startup_memory()
         log.info("relay ready")
         await stop.wait()
         await relay.stop()

@@ -8,23 +8,28 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from homing.app.application import Homing
 from homing.app.resources import Provider
 from homing.config.settings import Settings
+from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import HARD_STOP, StopSignal
+from homing.processes.signals import StopSignal, leave_runs_behind
 from homing.worker.worker import ENDING_SECONDS, Worker
 
 log = logging.getLogger("homing.process")
 
 
 def run_worker(app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool) -> int:
-    """Run until SIGTERM or SIGINT and return the exit code: 0 for a clean stop, 75 when runs were left behind.
+    """Run until SIGTERM or SIGINT and return the exit code 0; where runs must be left behind, the process ends here with 75.
 
     Raises `ConfigurationError`, `SchemaError`, `UnsuitableServer` or `ServerUnavailable` at start, before anything runs.
     """
-    return asyncio.run(_run(app, settings, queues=queues, with_relay=with_relay))
+    with asyncio.Runner() as runner:
+        if not runner.run(_run(app, settings, queues=queues, with_relay=with_relay)):
+            leave_runs_behind()
+    return 0
 
 
-async def _run(app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool) -> int:
+async def _run(app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool) -> bool:
+    """Whether all runs had ended at the end."""
     stop = StopSignal()
     stop.listen()
     async with AsyncExitStack() as stack:
@@ -37,6 +42,7 @@ async def _run(app: Homing, settings: Settings, *, queues: Mapping[str, int | No
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine) if with_relay else None
         if relay is not None:
             await relay.start()
+        release_startup_memory()
         _announce(settings, with_relay=with_relay)
         await stop.wait()
         all_ended, _ = await asyncio.gather(
@@ -44,7 +50,7 @@ async def _run(app: Homing, settings: Settings, *, queues: Mapping[str, int | No
             relay.stop() if relay is not None else asyncio.sleep(0),
         )
     log.info("stopped")
-    return 0 if all_ended else HARD_STOP
+    return all_ended
 
 
 @asynccontextmanager
