@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from homing.errors import HomingError
+from homing.errors import HomingError, ServerUnavailable
 from homing.queue.job import Lease
 from homing.queue.port import Extender, Held
 
@@ -57,7 +57,9 @@ class LeaseKeeper:
             self._missing.discard(lease)
 
     async def confirm(self, lease: Lease) -> Held:
-        """Renew one lease now and say whether it is ours; errors of the engine are raised."""
+        """Renew one lease now and say whether it is ours; errors of the engine are raised, and `ServerUnavailable` after `stop`."""
+        if self._stopping:
+            raise ServerUnavailable("leases are not renewed any more: the worker has stopped")
         answer: asyncio.Future[Held] = self._loop.create_future()
         with self._lock:
             self._questions.append((lease, answer))
@@ -65,7 +67,9 @@ class LeaseKeeper:
         return await answer
 
     async def stop(self) -> None:
-        """End the thread after its last beat and close its connection."""
+        """End the thread after its last beat and close its connection; a second time, nothing."""
+        if self._stopping:
+            return
         self._stopping = True
         self._woken.set()
         await asyncio.to_thread(self._join)
@@ -99,6 +103,9 @@ class LeaseKeeper:
             answers = self._extender.extend(held, self._lease_seconds)
         except HomingError as error:
             log.warning("%d leases were not renewed: %s", len(held), error)
+            return
+        except Exception:  # a mistake of ours must not end the thread: every lease of this worker hangs on it
+            log.exception("%d leases were not renewed", len(held))
             return
         for lease, answer in zip(held, answers, strict=True):
             self._note(lease, answer)
