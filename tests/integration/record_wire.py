@@ -59,6 +59,11 @@ def _accept(listener: socket.socket, server: tuple[str, int], wire: Wire) -> Non
         except OSError:  # the listener was closed: the test is over
             break
         upstream = socket.create_connection(server)
+        for side in (
+            client,
+            upstream,
+        ):  # messages are sent on one by one, and must not wait for each other's acknowledgement
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for target, arguments in ((_requests, (client, upstream, wire)), (_answers, (upstream, client))):
             threads.append(Thread(target=target, args=arguments, daemon=True))
             threads[-1].start()
