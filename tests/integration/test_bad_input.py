@@ -268,14 +268,20 @@ async def test_sessions_of_another_ledger_are_refused(
     assert "give both the same database" in str(error)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="make_source sees an isolation level in execution_options, not one of create_async_engine"
-)
 async def test_sessions_of_an_engine_in_autocommit_are_refused(settings: Settings, engines: list[AsyncEngine]) -> None:
     """The usual spelling of the same."""
     engines.append(create_async_engine(settings.sqlalchemy_url, isolation_level="AUTOCOMMIT"))
     error = await refused_at_start(app_with_transaction(async_sessionmaker(engines[0])), settings)
     assert type(error) is RegistrationError
+    assert "commits every statement by itself" in str(error)
+
+
+async def test_unreachable_database_of_the_sessions_is_named(settings: Settings, engines: list[AsyncEngine]) -> None:
+    """A session engine that leads nowhere is an unavailable server, told at start."""
+    engines.append(create_async_engine("postgresql+asyncpg://nobody@127.0.0.1:9/none"))
+    error = await refused_at_start(app_with_transaction(async_sessionmaker(engines[0])), settings)
+    assert type(error) is ServerUnavailable
+    assert "Transaction[AsyncSession] does not answer" in str(error)
 
 
 async def test_sessions_in_autocommit_are_refused(settings: Settings, engines: list[AsyncEngine]) -> None:

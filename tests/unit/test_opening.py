@@ -77,8 +77,8 @@ def unreadable(job: ClaimedJob) -> Unreadable:
     """The verdict that it must be."""
     verdict = open_run(job, catalogue())
     assert isinstance(verdict, Unreadable)
-    assert verdict.job is job
-    assert verdict.topic == "opening.paid"
+    assert verdict.case.job is job
+    assert verdict.case.handler.topic == "opening.paid"
     return verdict
 
 
@@ -157,8 +157,8 @@ def test_a_newer_payload_is_parked() -> None:
 def test_data_that_is_no_envelope_is_unreadable(data: str) -> None:
     """Anything may come from elsewhere: it is buried as it came, under the consumer that would have got it."""
     verdict = unreadable(claimed(data))
-    assert verdict.envelope is None
-    assert verdict.consumer == "mail.send"
+    assert verdict.case.generation is None
+    assert verdict.case.consumer == "mail.send"
     assert verdict.report.error_class == "PayloadError"
 
 
@@ -183,7 +183,7 @@ def test_data_that_is_no_envelope_is_unreadable(data: str) -> None:
 def test_a_delivery_that_cannot_be_one_is_unreadable(change: dict[str, Any]) -> None:
     """The ledger is never asked a question that it could only answer with an error."""
     verdict = unreadable(claimed(envelope(delivery=DELIVERY | change)))
-    assert verdict.envelope is None
+    assert verdict.case.generation is None
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_payload_that_no_retry_makes_readable_is_unreadable(
 ) -> None:
     """Whatever decoding raises is this job's own end, and never the worker's."""
     verdict = unreadable(claimed(envelope(delivery=delivery, **changes)))
-    assert verdict.consumer == ("mail.send" if delivery is None else "mail.old")
-    assert verdict.envelope is not None
+    assert verdict.case.consumer == ("mail.send" if delivery is None else "mail.old")
+    assert verdict.case.generation == (None if delivery is None else delivery["generation"])
     assert verdict.report.error_class == error_class
 
 

@@ -20,7 +20,8 @@ def test_the_shipped_defaults_are_these_numbers() -> None:
     assert policy.attempts == 8
     assert policy.backoff == backoff.exponential(seconds(2), jitter=0.5)
     assert policy.max_starts == 50
-    assert policy.timeout_seconds == 60
+    assert policy.timeout_seconds is None
+    assert Settings().attempt_timeout == seconds(60)
     assert policy.deadline_seconds == 14 * 86400
     assert policy.keep_completed == KeepRule(age_seconds=86400, count=10_000)
     assert policy.keep_failed == KeepRule(age_seconds=14 * 86400, count=None)

@@ -103,7 +103,7 @@ class Options:
         all_set = self.over(DEFAULTS)
         retry, timeout, deadline = all_set.retry, all_set.timeout, all_set.deadline
         keep_completed, keep_failed = all_set.keep_completed, all_set.keep_failed
-        if retry is None or timeout is None or deadline is None or keep_completed is None or keep_failed is None:
+        if retry is None or deadline is None or keep_completed is None or keep_failed is None:
             raise AssertionError("DEFAULTS leaves a field open")
         if retry.attempts is None or retry.backoff is None or retry.max_starts is None:
             raise AssertionError("DEFAULTS leaves a field of retry open")
@@ -111,7 +111,7 @@ class Options:
             attempts=retry.attempts,
             backoff=retry.backoff,
             max_starts=max(retry.max_starts, retry.attempts),
-            timeout_seconds=_positive("timeout", timeout),
+            timeout_seconds=None if timeout is None else _positive("timeout", timeout),
             deadline_seconds=_positive("deadline", deadline),
             keep_completed=keep_completed.rule(),
             keep_failed=keep_failed.rule(),
@@ -120,12 +120,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The options in force for one handler. `deadline_seconds` counts from the opening of the delivery."""
+    """The options in force for one handler.
+
+    `timeout_seconds`: the longest one run may take; `None` = `HOMING_ATTEMPT_TIMEOUT`, which every handler has that says nothing.
+    `deadline_seconds` counts from the opening of the delivery.
+    """
 
     attempts: int
     backoff: Backoff
     max_starts: int
-    timeout_seconds: float
+    timeout_seconds: float | None
     deadline_seconds: float
     keep_completed: KeepRule
     keep_failed: KeepRule
@@ -150,7 +154,6 @@ DEFAULTS = Options(
     retry=Retry(attempts=8, backoff=exponential(seconds(2), jitter=0.5), max_starts=50),
     keep_completed=Keep(age=days(1), count=10_000),
     keep_failed=Keep(age=days(14)),
-    timeout=seconds(60),
     deadline=days(14),
 )
 """What holds where nobody says anything else."""

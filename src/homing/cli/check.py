@@ -6,6 +6,7 @@ from homing.app import Handler
 from homing.cli.exits import Exit
 from homing.cli.output import show_error, show_json, show_table
 from homing.cli.session import session_of
+from homing.config.settings import Settings
 from homing.durations import describe_seconds
 from homing.errors import RegistrationError
 
@@ -22,7 +23,7 @@ def check_verb(context: typer.Context) -> None:
         handlers, problems = app.handlers, app.problems()
     except RegistrationError as error:
         problems = [str(error)]
-    rows = [_row(handler) for handler in handlers]
+    rows = [_row(handler, settings) for handler in handlers]
     if session.json:
         show_json({"handlers": [dict(zip(_COLUMNS, row, strict=True)) for row in rows], "problems": problems})
     else:
@@ -33,8 +34,9 @@ def check_verb(context: typer.Context) -> None:
         raise typer.Exit(Exit.FOUND_WRONG)
 
 
-def _row(handler: Handler) -> tuple[str, ...]:
+def _row(handler: Handler, settings: Settings) -> tuple[str, ...]:
     policy = handler.policy
+    default_seconds = settings.attempt_timeout.total_seconds()
     longest_seconds, _ = policy.backoff.horizon_seconds(policy.attempts)
     return (
         handler.consumer,
@@ -42,5 +44,5 @@ def _row(handler: Handler) -> tuple[str, ...]:
         handler.guarantee,
         str(policy.attempts),
         describe_seconds(longest_seconds),
-        describe_seconds(policy.timeout_seconds),
+        describe_seconds(default_seconds if policy.timeout_seconds is None else policy.timeout_seconds),
     )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -59,6 +60,7 @@ class Ledger:
 
     def __init__(self, dsn: str, *, engine: str, application: str, connections: int = 4) -> None:
         self._dsn = dsn
+        self._where = _address(dsn)
         self._engine = engine
         self._application = application
         self._connections = connections
@@ -91,7 +93,7 @@ class Ledger:
                 database_now = await connection.fetchval("SELECT clock_timestamp()")
         except BaseException as error:
             await self._abandon()
-            raise _translate(error) from error
+            raise _translate(error, self._where) from error
         self.clock_offset_seconds = (database_now - datetime.now(UTC)).total_seconds()
         if abs(self.clock_offset_seconds) > 1:
             log.warning("the database's clock is %+.1f s from this machine's", self.clock_offset_seconds)
@@ -119,7 +121,7 @@ class Ledger:
         try:
             return list(await self._open_pool().fetch(statement.numbered, *arguments))
         except Exception as error:
-            raise _translate(error) from error
+            raise _translate(error, self._where) from error
 
     async def fetch_row(self, statement: Statement, **values: object) -> Row | None:
         """Run a statement that gives at most one row."""
@@ -133,7 +135,7 @@ class Ledger:
             async with self._open_pool().acquire() as connection, connection.transaction():
                 yield LedgerTransaction(connection)
         except Exception as error:
-            translated = _translate(error)
+            translated = _translate(error, self._where)
             if translated is error:
                 raise
             raise translated from error
@@ -164,9 +166,15 @@ async def _keep_session(_: object) -> None:
     """Reset nothing between two statements: ours leave no session state, and a reset is a round trip."""
 
 
-def _translate(error: BaseException) -> BaseException:
+def _translate(error: BaseException, where: str) -> BaseException:
     if isinstance(error, _WRONG):
-        return ConfigurationError(f"PostgreSQL refuses this DATABASE_URL: {error}")
+        return ConfigurationError(f"PostgreSQL at {where} refuses this DATABASE_URL: {error}")
     if isinstance(error, _AWAY):
-        return ServerUnavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
+        return ServerUnavailable(f"PostgreSQL at {where} does not answer: {str(error) or type(error).__name__}")
     return error
+
+
+def _address(dsn: str) -> str:
+    """Host, port and database of a URL, without its secret."""
+    parts = urlsplit(dsn)
+    return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from homing.app.handlers import Parameter
+from homing.app.resources import Provider
 from homing.deadletters.report import fits_jsonb
 from homing.errors import AttemptTimeout, PermanentError
 from homing.events.codec import dump_json
@@ -33,6 +35,29 @@ class Raised:
     error: BaseException
     cause: Cause | None = None
     stuck: bool = False
+
+
+class Caller:
+    """Calls handlers with what they ask for. `timeout_seconds`: the longest run of a handler that says nothing itself."""
+
+    def __init__(self, provider: Provider, timeout_seconds: float) -> None:
+        self._provider = provider
+        self._timeout_seconds = timeout_seconds
+
+    async def call(self, run: Run, session: object = None) -> Returned | Raised:
+        """Run the handler to its end; `session` is what a parameter typed `Transaction[...]` gets."""
+        arguments = {parameter.name: self._argument(parameter, run, session) for parameter in run.handler.parameters}
+        own = run.handler.policy.timeout_seconds
+        return await call_handler(run, arguments, self._timeout_seconds if own is None else own)
+
+    def _argument(self, parameter: Parameter, run: Run, session: object) -> object:
+        match parameter.kind:
+            case "transaction":
+                return session
+            case "job":
+                return run.view
+            case "resource":
+                return self._provider.get(parameter.type)
 
 
 async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: float) -> Returned | Raised:

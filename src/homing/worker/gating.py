@@ -3,34 +3,34 @@
 from collections.abc import Sequence
 
 from homing.deadletters.deadletters import DeadLetters
-from homing.ledger.gate import Adopt, Asked, Asking, Decision, Row, decide
+from homing.ledger.gate import Adopt, Asked, Decision, Row, decide
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import READ
+from homing.worker.case import Case
 from homing.worker.coalescer import Coalescer
-from homing.worker.run import Run
 
 
 class Gatekeeper:
-    """Reads the rows of many runs in one statement and decides for each; adopts a job that a person retried in place."""
+    """Reads the rows of many jobs in one statement and decides for each; adopts a job that a person retried in place."""
 
     def __init__(self, ledger: Ledger, dead_letters: DeadLetters) -> None:
         self._ledger = ledger
         self._dead_letters = dead_letters
-        self._rows: Coalescer[Run, Row | None] = Coalescer(self._read)
+        self._rows: Coalescer[Case, Row | None] = Coalescer(self._read)
 
-    async def ask(self, run: Run, asked: Asked = Asked.START) -> Decision:
-        """What to do with the run, from the row as it is now; never `Adopt`, which is carried out here."""
-        decision = decide(await self._rows.ask(run), _asking(run), asked)
+    async def ask(self, case: Case, asked: Asked = Asked.START) -> Decision:
+        """What to do with the job, from the row as it is now; never `Adopt`, which is carried out here."""
+        decision = decide(await self._rows.ask(case), case.asking, asked)
         if not isinstance(decision, Adopt):
             return decision
-        if await self._dead_letters.adopt(run.event_id, run.consumer, run.generation or 1, decision.letter):
+        if await self._dead_letters.adopt(case.event_id, case.consumer, case.generation or 1, decision.letter):
             return MayRun()
-        return decide(await self._rows.ask(run), _asking(run), Asked.BURY)
+        return decide(await self._rows.ask(case), case.asking, Asked.BURY)
 
-    async def _read(self, runs: Sequence[Run]) -> list[Row | None]:
+    async def _read(self, cases: Sequence[Case]) -> list[Row | None]:
         rows = await self._ledger.fetch(
-            READ, event_ids=[run.event_id for run in runs], consumers=[run.consumer for run in runs]
+            READ, event_ids=[case.event_id for case in cases], consumers=[case.consumer for case in cases]
         )
         found = {
             (row["event_id"], row["consumer"]): Row(
@@ -43,14 +43,4 @@ class Gatekeeper:
             )
             for row in rows
         }
-        return [found.get((run.event_id, run.consumer)) for run in runs]
-
-
-def _asking(run: Run) -> Asking:
-    return Asking(
-        generation=run.generation,
-        mark=run.job.mark,
-        stalls=run.job.stalls,
-        deferred_failure=run.job.deferred_failure is not None,
-        deadline_seconds=run.handler.policy.deadline_seconds,
-    )
+        return [found.get((case.event_id, case.consumer)) for case in cases]

@@ -4,7 +4,7 @@ import logging
 import random
 from typing import assert_never
 
-from homing.deadletters.deadletters import DeadLetters, Death, Kind
+from homing.deadletters.deadletters import DeadLetters, Kind
 from homing.deadletters.report import ErrorReport, report_error, report_text
 from homing.errors import ServerUnavailable
 from homing.ledger.gate import (
@@ -26,12 +26,13 @@ from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed
 from homing.queue.port import Held
 from homing.worker.calling import Raised, Returned
+from homing.worker.case import Case
 from homing.worker.classify import Attempt, Fatal, classify
 from homing.worker.gating import Gatekeeper
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable
 from homing.worker.performing import Ending, Stopped, Torn, Unsure
-from homing.worker.run import Cause, Run, inbox_id
+from homing.worker.run import Cause, Run
 
 log = logging.getLogger("homing.worker")
 
@@ -53,7 +54,7 @@ class Judge:
             case Returned(result=result):
                 return Completed(result)
             case Stopped(decision=decision):
-                return await self._judge_decision(run, decision)
+                return await self._judge_decision(run.case, decision)
             case Raised(cause=Cause.SHUTDOWN):
                 return GivenBack(Cause.SHUTDOWN.value)
             case Raised(cause=Cause.LEASE_LOST):
@@ -61,40 +62,21 @@ class Judge:
             case Raised(error=error):
                 return await self._judge_error(run, error)
             case Torn(error=torn):
-                return await self._bury_torn(run, report_error(torn))
+                return await self._bury_torn(run.case, report_error(torn))
             case Unsure(reason=reason):
                 return Postponed(UNSURE_SECONDS, reason, "interrupted")
         assert_never(ending)
 
     async def judge_unreadable(self, unreadable: Unreadable) -> Outcome:
         """Bury a job whose data no handler can read, with the data as it came."""
-        delivery = None if unreadable.envelope is None else unreadable.envelope.delivery
-        job = unreadable.job
-        death = Death(
-            event_id=inbox_id(job) if delivery is None else delivery.event_id,
-            consumer=unreadable.consumer,
-            generation=None if delivery is None else delivery.generation,
-            queue=job.lease.queue,
-            job_name=job.name,
-            job_id=job.lease.job_id,
-            topic=unreadable.topic,
-            kind="failed",
-            data=job.data,
-            error=unreadable.report,
-            attempts_made=job.attempt,
-        )
-        lost = await self._lease_lost(job)
-        if lost is not None:
-            return lost
-        letter = await self._dead_letters.bury(death)
-        return Dead(unreadable.report.summary, unreadable.report.stack, letter)
+        return await self._bury(unreadable.case, "failed", unreadable.report)
 
     async def _judge_error(self, run: Run, error: BaseException) -> Outcome:
         attempt = Attempt(number=run.job.attempt, starts=run.job.starts)
         verdict = classify(error, attempt, run.handler.policy, random.random)
-        return await self._bury(run, "failed", verdict.report) if isinstance(verdict, Fatal) else verdict
+        return await self._bury(run.case, "failed", verdict.report) if isinstance(verdict, Fatal) else verdict
 
-    async def _judge_decision(self, run: Run, decision: Decision) -> Outcome:
+    async def _judge_decision(self, subject: Case, decision: Decision) -> Outcome:
         match decision:
             case Duplicate(result=result):
                 return Completed(result or "null", "duplicate")
@@ -105,39 +87,40 @@ class Judge:
             case FinishDead(letter=letter):
                 return Dead("buried by an earlier run", letter=letter)
             case Unknown():
-                log.error("job %s names a delivery that the ledger does not have: it never runs", run.job.lease.job_id)
+                job_id = subject.job.lease.job_id
+                log.error("job %s names a delivery that the ledger does not have: it never runs", job_id)
                 return Dead(
                     "unknown delivery: the ledger does not have it (pruned, another database, or a lost commit)"
                 )
             case Expire(opened_at=opened_at):
-                limit = run.handler.policy.deadline_seconds
+                limit = subject.handler.policy.deadline_seconds
                 text = f"opened at {opened_at}, not settled within {limit:g} s"
-                return await self._bury(run, "expired", report_text("DeadlineExceeded", text))
+                return await self._bury(subject, "expired", report_text("DeadlineExceeded", text))
             case GiveBack():
                 return Postponed(UNSURE_SECONDS, "another run rolled back meanwhile", "interrupted")
             case MayRun() | Adopt():
                 raise AssertionError(f"{decision} is no reason to stop a run")
         assert_never(decision)
 
-    async def _bury(self, run: Run, kind: Kind, report: ErrorReport) -> Outcome:
-        lost = await self._lease_lost(run.job)
+    async def _bury(self, subject: Case, kind: Kind, report: ErrorReport) -> Outcome:
+        lost = await self._lease_lost(subject.job)
         if lost is not None:
             return lost
-        letter = await self._dead_letters.bury(_death(run, kind, report))
+        letter = await self._dead_letters.bury(subject.death(kind, report))
         if letter is None:
-            return await self._judge_decision(run, await self._gate.ask(run, Asked.BURY))
-        log.error("%s is dead (%s), letter %d: %s", run.consumer, kind, letter, report.summary)
+            return await self._judge_decision(subject, await self._gate.ask(subject, Asked.BURY))
+        log.error("%s is dead (%s), letter %d: %s", subject.consumer, kind, letter, report.summary)
         return Dead(report.summary, report.stack, letter)
 
-    async def _bury_torn(self, run: Run, report: ErrorReport) -> Outcome:
+    async def _bury_torn(self, subject: Case, report: ErrorReport) -> Outcome:
         """Rolled back: the row is pending, an ordinary death. Committed by the handler: it is done, the letter says torn."""
-        lost = await self._lease_lost(run.job)
+        lost = await self._lease_lost(subject.job)
         if lost is not None:
             return lost
-        letter = await self._dead_letters.bury(_death(run, "failed", report))
+        letter = await self._dead_letters.bury(subject.death("failed", report))
         if letter is None:
-            letter = await self._dead_letters.bury_torn(_death(run, "torn", report))
-        log.error("%s ended its transaction, letter %s: %s", run.consumer, letter, report.summary)
+            letter = await self._dead_letters.bury_torn(subject.death("torn", report))
+        log.error("%s ended its transaction, letter %s: %s", subject.consumer, letter, report.summary)
         return Dead(report.summary, report.stack, letter)
 
     async def _lease_lost(self, job: ClaimedJob) -> Outcome | None:
@@ -147,19 +130,3 @@ class Judge:
         except ServerUnavailable as error:
             return Postponed(UNSURE_SECONDS, f"the lease could not be confirmed: {error}", "interrupted")
         return None if held is Held.HELD else LeaseLost(f"its lease is {held.value}")
-
-
-def _death(run: Run, kind: Kind, report: ErrorReport) -> Death:
-    return Death(
-        event_id=run.event_id,
-        consumer=run.consumer,
-        generation=run.generation,
-        queue=run.job.lease.queue,
-        job_name=run.job.name,
-        job_id=run.job.lease.job_id,
-        topic=run.handler.topic,
-        kind=kind,
-        data=run.job.data,
-        error=report,
-        attempts_made=run.job.attempt,
-    )

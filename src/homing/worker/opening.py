@@ -9,8 +9,9 @@ from homing.events.envelope import Envelope, unseal
 from homing.ids import LAST_GENERATION, is_consumer_name
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Postponed
+from homing.worker.case import Case, case_of
 from homing.worker.catalogue import Catalogue
-from homing.worker.run import Run, inbox_id
+from homing.worker.run import Run
 
 _LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producers may write any number
 _LAST_YEAR = 9000  # so that a deadline can still be added
@@ -23,10 +24,7 @@ PARKED_SECONDS = 30.0
 class Unreadable:
     """A job that no retry can make readable: it is buried with its data as it came."""
 
-    job: ClaimedJob
-    envelope: Envelope | None
-    consumer: str
-    topic: str
+    case: Case
     report: ErrorReport
 
 
@@ -42,22 +40,17 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
     handler = catalogue.find(queue, job.name, envelope)
     if handler is None:
         return Postponed(PARKED_SECONDS, f"no handler of job {job.name!r} on queue {queue!r} in this worker", "unknown")
+    case = case_of(job, handler, envelope)
     if envelope is None or refusal is not None:
-        report = report_error(refusal or PayloadError("no envelope"))
-        return Unreadable(job=job, envelope=None, consumer=handler.consumer, topic=handler.topic, report=report)
-    event_id = envelope.event_id if envelope.delivery is not None else inbox_id(job)
+        return Unreadable(case=case, report=report_error(refusal or PayloadError("no envelope")))
     try:
-        event = handler.event.decode(envelope.payload, event_id=event_id, version=envelope.version)
+        event = handler.event.decode(envelope.payload, event_id=case.event_id, version=envelope.version)
     except NewerPayloadError as error:
         return Postponed(PARKED_SECONDS, str(error), "unknown")
     except Exception as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise
-        consumer = handler.consumer if envelope.delivery is None else envelope.delivery.consumer
-        return Unreadable(
-            job=job, envelope=envelope, consumer=consumer, topic=handler.topic, report=report_error(error)
-        )
+        return Unreadable(case=case, report=report_error(error))
     return Run(
-        job=job,
-        handler=handler,
+        case=case,
         event=event,
         envelope=envelope,
         trace_id=envelope.trace_id or f"job-{queue}-{job.lease.job_id}",

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from homing.app.resources import Provider
 from homing.clock import Clock
 from homing.errors import HandlerEndedTransaction, ServerUnavailable
 from homing.ledger.gate import Asked, Decision
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS, Ledger
 from homing.ledger.statements import FINISH_SETTLE, SETTLE, SETTLE_JOB
-from homing.worker.calling import Raised, Returned, call_handler
+from homing.worker.calling import Caller, Raised, Returned
 from homing.worker.gating import Gatekeeper
 from homing.worker.run import Run
 from homing.worker.settling import Settler, kept_result
-from homing.worker.transactions import HandlerTransaction, TransactionSource
+from homing.worker.transactions import HandlerTransaction, TransactionSource, is_connection_error
 
 log = logging.getLogger("homing.worker")
 
@@ -50,17 +49,17 @@ Ending = Returned | Raised | Stopped | Torn | Unsure
 class AtLeastOnce:
     """Gate, handler, settle: the effect is elsewhere and may happen again; the settle follows it at once."""
 
-    def __init__(self, gate: Gatekeeper, settler: Settler, provider: Provider) -> None:
+    def __init__(self, gate: Gatekeeper, settler: Settler, caller: Caller) -> None:
         self._gate = gate
         self._settler = settler
-        self._provider = provider
+        self._caller = caller
 
     async def perform(self, run: Run) -> Ending:
         """Run the handler when the gate lets it, and settle its success until the database has it."""
-        decision = await self._gate.ask(run)
+        decision = await self._gate.ask(run.case)
         if not isinstance(decision, MayRun):
             return Stopped(decision)
-        ending = await call_handler(run, fill(run, self._provider, None), run.handler.policy.timeout_seconds)
+        ending = await self._caller.call(run)
         if isinstance(ending, Returned):
             await self._settle(run, ending.result)
         return ending
@@ -87,27 +86,27 @@ class Once:
         gate: Gatekeeper,
         ledger: Ledger,
         sources: Mapping[Any, TransactionSource],
-        provider: Provider,
+        caller: Caller,
         clock: Clock,
     ) -> None:
         self._gate = gate
         self._ledger = ledger
         self._sources = sources
-        self._provider = provider
+        self._caller = caller
         self._clock = clock
 
     async def perform(self, run: Run) -> Ending:
         """Settle first; where that changes no row, ask the gate. Everything is rolled back unless all of it succeeded."""
         if self._seems_expired(run):
-            decision = await self._gate.ask(run)
+            decision = await self._gate.ask(run.case)
             if not isinstance(decision, MayRun):
                 return Stopped(decision)
         ending = await self._perform(run)
         if ending is not None:
             return ending
-        decision = await self._gate.ask(run, Asked.SETTLE)
+        decision = await self._gate.ask(run.case, Asked.SETTLE)
         if isinstance(decision, MayRun):
-            return await self._perform(run) or Stopped(await self._gate.ask(run, Asked.BURY))
+            return await self._perform(run) or Stopped(await self._gate.ask(run.case, Asked.BURY))
         return Stopped(decision)
 
     async def _perform(self, run: Run) -> Ending | None:
@@ -127,8 +126,7 @@ class Once:
             settled = await transaction.fetch(**_settle(run))
         if settled is None:
             return None
-        arguments = fill(run, self._provider, transaction)
-        ending = await call_handler(run, arguments, run.handler.policy.timeout_seconds)
+        ending = await self._caller.call(run, transaction.session)
         if transaction.ended is not None:
             return _refused(transaction.ended, ending)
         if isinstance(ending, Raised):
@@ -170,32 +168,6 @@ class Once:
             return False
         now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
         return opened_at + timedelta(seconds=run.handler.policy.deadline_seconds) <= now
-
-
-def fill(run: Run, provider: Provider, transaction: HandlerTransaction | None) -> dict[str, Any]:
-    """The handler's parameters besides the event, by name."""
-    return {
-        parameter.name: _value(parameter.kind, parameter.type, run, provider, transaction)
-        for parameter in run.handler.parameters
-    }
-
-
-def is_connection_error(error: BaseException | None) -> bool:
-    """Whether an error says that the other side went away, rather than that it refused."""
-    while error is not None:
-        if isinstance(error, OSError) or getattr(error, "connection_invalidated", False):
-            return True
-        sqlstate = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
-        if isinstance(sqlstate, str) and (sqlstate.startswith("08") or sqlstate in ("57P01", "57P02", "57P03")):
-            return True
-        error = error.__cause__
-    return False
-
-
-def _value(kind: str, wanted: Any, run: Run, provider: Provider, transaction: HandlerTransaction | None) -> Any:
-    if kind == "transaction":
-        return None if transaction is None else transaction.session
-    return run.view if kind == "job" else provider.get(wanted)
 
 
 def _settle(run: Run) -> dict[str, Any]:

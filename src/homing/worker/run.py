@@ -7,9 +7,10 @@ from enum import Enum
 from uuid import UUID
 
 from homing.app.handlers import Handler, Job
-from homing.events.envelope import Envelope, foreign_id
+from homing.events.envelope import Envelope
 from homing.events.event import Event
 from homing.queue.job import ClaimedJob
+from homing.worker.case import Case
 
 
 class Cause(Enum):
@@ -22,10 +23,9 @@ class Cause(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A claimed job with its handler and event. `consumer` is the ledger's name for it, not the handler's own."""
+    """A case that can be run: with its event, and the trace it belongs to."""
 
-    job: ClaimedJob
-    handler: Handler
+    case: Case
     event: Event
     envelope: Envelope
     trace_id: str
@@ -35,19 +35,29 @@ class Run:
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
     @property
+    def job(self) -> ClaimedJob:
+        """The claimed job."""
+        return self.case.job
+
+    @property
+    def handler(self) -> Handler:
+        """The handler that runs it."""
+        return self.case.handler
+
+    @property
     def event_id(self) -> UUID:
         """The event's id; for a job that no relay made, its inbox id."""
-        return self.event.event_id
+        return self.case.event_id
 
     @property
     def consumer(self) -> str:
         """The name under which the ledger keeps the delivery."""
-        return self.handler.consumer if self.envelope.delivery is None else self.envelope.delivery.consumer
+        return self.case.consumer
 
     @property
     def generation(self) -> int | None:
         """The delivery's generation; `None` for a job that no relay made."""
-        return None if self.envelope.delivery is None else self.envelope.delivery.generation
+        return self.case.generation
 
     @property
     def view(self) -> Job:
@@ -89,8 +99,3 @@ class Run:
             self._task.cancel()
         if self._told is not None and not self._told.done():
             self._told.set_result(None)
-
-
-def inbox_id(job: ClaimedJob) -> UUID:
-    """The identity of a job that no relay made."""
-    return foreign_id(job.lease.queue, job.lease.job_id, job.timestamp_ms)

@@ -150,6 +150,4 @@ def _engine_of(factory: async_sessionmaker[AsyncSession]) -> AsyncEngine:
             f"the async_sessionmaker for Transaction[...] is bound to {engine!r}: bind it to one AsyncEngine, "
             "the ledger's database"
         )
-    if engine.sync_engine.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
-        raise RegistrationError("the engine for Transaction[...] is in AUTOCOMMIT: nothing would commit together")
     return engine

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from homing.app.handlers import Handler
 from homing.app.resources import Provider, describe_type
-from homing.errors import RegistrationError, SchemaError
+from homing.errors import RegistrationError, SchemaError, ServerUnavailable
 from homing.schema.statement import Statement, load
 
-READ_LEDGER = load("homing.schema", "read_ledger")
+FIND_TRANSACTION = load("homing.worker", "find_transaction")
 
 
 class HandlerTransaction(Protocol):
@@ -79,22 +79,51 @@ def find_sources(handlers: Iterable[Handler], provider: Provider) -> dict[Any, T
 
 
 async def check_sources(sources: Mapping[Any, TransactionSource], ledger_id: UUID) -> None:
-    """Raise a `SchemaError` when a handler's transactions would be in another database than the ledger's."""
+    """Make sure that what handlers write commits together with their deliveries.
+
+    Raises `SchemaError` when the transactions are in another database than the ledger's, `RegistrationError` when every
+    statement commits by itself (AUTOCOMMIT), `ServerUnavailable` when their database does not answer.
+    """
     for wanted, source in sources.items():
-        async with source.open() as transaction:
-            try:
-                row = await transaction.fetch(READ_LEDGER)
-            except Exception as error:
-                raise SchemaError(
-                    f"Transaction[{describe_type(wanted)}] leads to a database without this ledger: point its engine at "
-                    f"DATABASE_URL ({error})"
-                ) from error
-        found = None if row is None else row["ledger_id"]
-        if found != ledger_id:
+        name = f"Transaction[{describe_type(wanted)}]"
+        first, second = await _look_twice(name, source)
+        if first["ledger_id"] != ledger_id:
             raise SchemaError(
-                f"Transaction[{describe_type(wanted)}] leads to the ledger {found}, this process works with {ledger_id}: "
+                f"{name} leads to the ledger {first['ledger_id']}, this process works with {ledger_id}: "
                 "effect and delivery would not commit together; give both the same database"
             )
+        if first["transaction_id"] != second["transaction_id"]:
+            raise RegistrationError(
+                f"{name} commits every statement by itself: take AUTOCOMMIT off its engine, or nothing commits together"
+            )
+
+
+async def _look_twice(name: str, source: TransactionSource) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        async with source.open() as transaction:
+            first = await transaction.fetch(FIND_TRANSACTION)
+            second = await transaction.fetch(FIND_TRANSACTION)
+    except Exception as error:
+        if is_connection_error(error):
+            raise ServerUnavailable(f"the database of {name} does not answer: {error}") from error
+        raise SchemaError(
+            f"{name} leads to a database without this ledger: point its engine at DATABASE_URL ({error})"
+        ) from error
+    if first is None or second is None:
+        raise SchemaError(f"{name} leads to a ledger without a name: run `homing migrate`")
+    return first, second
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Whether an error says that the other side went away, rather than that it refused."""
+    while error is not None:
+        if isinstance(error, OSError) or getattr(error, "connection_invalidated", False):
+            return True
+        sqlstate = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
+        if isinstance(sqlstate, str) and (sqlstate.startswith("08") or sqlstate in ("57P01", "57P02", "57P03")):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _find_source(wanted: Any, provider: Provider) -> TransactionSource | None:

@@ -5,11 +5,11 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
-from homing.app.handlers import Handler
 from homing.app.resources import Provider, check_resources
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
@@ -18,7 +18,7 @@ from homing.ledger.ledger import Ledger
 from homing.queue.job import Lease
 from homing.queue.port import Engine
 from homing.service import Loop, Progress, stop_all
-from homing.worker.calling import LETTING_GO_SECONDS
+from homing.worker.calling import LETTING_GO_SECONDS, Caller
 from homing.worker.catalogue import Catalogue
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
@@ -28,7 +28,7 @@ from homing.worker.leases import LeaseKeeper
 from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Cause
 from homing.worker.settling import Settler
-from homing.worker.transactions import check_sources, find_sources
+from homing.worker.transactions import TransactionSource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
 
@@ -68,7 +68,8 @@ class Worker:
         Raises `RegistrationError` for parameters that nothing fills, `ConfigurationError` when a transaction would be in another
         database than the ledger's.
         """
-        queues, handlers = self._served()
+        queues = self._served()
+        handlers = self._app.handlers  # all of them: a moved handler's old deliveries still come from its former queue
         check_resources(handlers, self._provider)
         sources = find_sources(handlers, self._provider)
         await check_sources(sources, self._ledger.ledger_id)
@@ -80,12 +81,13 @@ class Worker:
         )
         dead_letters = DeadLetters(self._ledger)
         gate = Gatekeeper(self._ledger, dead_letters)
+        caller = Caller(self._provider, self._settings.attempt_timeout.total_seconds())
         self._executor = Executor(
             engine=self._engine,
             catalogue=Catalogue(self._app.handlers),
             guarantees={
-                "once": Once(gate, self._ledger, sources, self._provider, self._clock),
-                "at least once": AtLeastOnce(gate, Settler(self._ledger), self._provider),
+                "once": Once(gate, self._ledger, sources, caller, self._clock),
+                "at least once": AtLeastOnce(gate, Settler(self._ledger), caller),
             },
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
@@ -93,6 +95,7 @@ class Worker:
             clock=self._clock,
         )
         self._lanes = [self._lane(queue) for queue in queues]
+        self._warn_of_few_connections(sources)
         self._claimer = Claimer(self._lanes, self._engine, self._clock)
         self._loops = [
             Loop("claim", self._claimer.tick, interval_seconds=0.2),
@@ -132,10 +135,26 @@ class Worker:
         """The background loops, for health."""
         return tuple(self._loops)
 
-    def _served(self) -> tuple[list[Queue], list[Handler]]:
-        queues = [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]
-        names = {queue.name for queue in queues}
-        return queues, [handler for handler in self._app.handlers if handler.queue in names]
+    def _served(self) -> list[Queue]:
+        return [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]
+
+    def _warn_of_few_connections(self, sources: Mapping[Any, TransactionSource]) -> None:
+        """A pool smaller than the slots opens and closes a connection for every run beyond it: slow, and not an error."""
+        for wanted, source in sources.items():
+            queues = {
+                handler.queue
+                for handler in self._app.handlers
+                if handler.transaction is not None and handler.transaction.type is wanted
+            }
+            slots = sum(lane.concurrency for lane in self._lanes if lane.queue in queues)
+            if source.connections is not None and source.connections < slots:
+                log.warning(
+                    "up to %d handlers take a transaction at once and their engine keeps %d connections: "
+                    "create it with pool_size=%d",
+                    slots,
+                    source.connections,
+                    slots,
+                )
 
     def _lane(self, queue: Queue) -> Lane:
         asked = (self._chosen or {}).get(queue.name)
