@@ -16,8 +16,9 @@ from homing.durations import milliseconds, seconds
 from homing.embedded import EmbeddedValkey
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
+from homing.processes.relaying import RelayLoops
 from homing.queue.redis import RedisEngine
-from homing.relay import QueueWatch
+from homing.relay import QueueWatch, register
 from tests.own_servers import own_valkey, ready_valkey
 from tests.system import System, quick, running, with_sessions
 from tests.waiting import until
@@ -159,6 +160,34 @@ async def test_flush_waits_for_its_grace_before_anything_is_dispatched_again(
         await system.sql.execute("UPDATE homing.queues SET changed_at = changed_at - interval '2 hours'")
         await system.relay.sweep.tick()
         assert await until(waiting, what="the job is back") == 1
+
+
+class AskedToo(Event, topic="epoch.asked.too", unrouted=True):
+    number: int = 0
+
+
+async def test_new_queue_waits_for_no_grace(settings: Settings) -> None:
+    """Events routed to a queue before it was ever verified are dispatched at once: nothing of its first epoch can be lost."""
+    known = Homing("known")
+
+    @known.queue("known").handler("do", on=Asked, at_least_once=True)
+    async def do(event: Asked) -> None: ...
+
+    newer = Homing("newer")
+
+    @newer.queue("new").handler("do", on=AskedToo, at_least_once=True)
+    async def do_too(event: AskedToo) -> None: ...
+
+    async with running(known, quick(settings), worker=False, relay=False) as system:
+        relay = RelayLoops(known, quick(settings, look_grace=seconds(3600)), ledger=system.ledger, engine=system.engine)
+        await relay.watch.tick()
+        await register(system.ledger, newer.handlers)
+        await system.record(AskedToo())
+        await relay.relay.tick()
+        assert (await system.engine.counts("new")).waiting == 0
+        await relay.watch.tick()
+        await relay.sweep.tick()
+        assert (await system.engine.counts("new")).waiting == 1
 
 
 async def test_restart_keeps_jobs_and_begins_an_epoch(

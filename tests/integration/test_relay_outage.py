@@ -1,6 +1,7 @@
 """The relay on bad days of the engine: silent, away, full, unreachable at the start."""
 
 from collections import Counter
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from homing.durations import milliseconds
 from homing.embedded import EmbeddedValkey
 from homing.errors import ServerUnavailable
 from homing.queue.redis import RedisEngine
+from homing.queue.redis.keys import QueueKeys
 from tests.system import System, quick, running
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
@@ -20,6 +22,10 @@ SILENCE_SECONDS = 0.5
 
 
 class Asked(Event, topic="outage.asked", unrouted=True):
+    number: int
+
+
+class AskedElsewhere(Event, topic="outage.asked.elsewhere", unrouted=True):
     number: int
 
 
@@ -156,3 +162,27 @@ async def test_engine_that_goes_away_later_is_waited_for(
         await system.settled(timeout_seconds=30)
         assert len(seen) == 30
         assert await system.letters() == []
+
+
+async def test_queue_that_cannot_be_claimed_from_does_not_hold_up_the_others(
+    disposable_settings: Settings, disposable_valkey: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When one queue's keys are broken, the worker says so and goes on with its other queues at full speed."""
+    seen: Counter[UUID] = Counter()
+    app = counting_app(seen)
+
+    @app.queue("broken").handler("do", on=AskedElsewhere, at_least_once=True)
+    async def do(event: AskedElsewhere) -> None: ...
+
+    with Redis.from_url(disposable_valkey.url()) as client:
+        client.set(QueueKeys("own", "broken").part("wait"), "no list")
+    async with running(app, quick(disposable_settings)) as system:
+        await until(lambda: "queue broken: nothing can be claimed" in caplog.text, what="the broken queue is reported")
+        for handled in range(1, 31):
+            await system.record(Asked(number=handled))
+            await until(partial(has_seen, seen, handled), 2, "the event is handled")
+
+
+def has_seen(seen: Counter[UUID], events: int) -> bool:
+    """Whether so many events were handled."""
+    return len(seen) == events

@@ -22,7 +22,7 @@ class RelayLoops:
     def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
         self.watch = QueueWatch(ledger, engine)
         self.dispatcher = Dispatcher(ledger, engine, self.watch)
-        self._relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch)
+        self.relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch)
         self.sweep = Sweep(
             ledger,
             engine,
@@ -34,7 +34,7 @@ class RelayLoops:
         )
         self.unroutable = Unroutable(ledger)
         self.prune = Prune(ledger, settings.retention)
-        self.route = Loop("route", self._relay.tick, interval_seconds=settings.relay_poll.total_seconds())
+        self.route = Loop("route", self.relay.tick, interval_seconds=settings.relay_poll.total_seconds())
         self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)
         self.loops = [
             Loop("watch", self.watch.tick, interval_seconds=WATCH_SECONDS),

@@ -18,6 +18,9 @@ Execute = Callable[[ClaimedJob, Callable[[], ClaimRequest | None]], Awaitable[Fi
 POLL_SECONDS = 5.0
 """The net under the wait: how often an idle lane claims although nothing woke it."""
 
+FAILED_LANE_SECONDS = 1.0
+"""How long a lane rests whose queue could not be claimed from, while others could."""
+
 
 class Lane:
     """One queue's slots in this worker. `resume_at` (monotonic): when it may claim by time alone."""
@@ -141,10 +144,7 @@ class Claimer:
     async def tick(self) -> Progress:
         """Fill, then wait; `AGAIN` always, since the waiting is in here."""
         self._changed.clear()
-        results = await asyncio.gather(*(lane.fill() for lane in self._lanes), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        await self._fill()
         if not self._stopped:
             await self._wait()
         return Progress.AGAIN
@@ -155,6 +155,16 @@ class Claimer:
         for lane in self._lanes:
             lane.open = False
         self.notice()
+
+    async def _fill(self) -> None:
+        """Fill every lane; one that fails tries again later, and only the failure of all of them is raised."""
+        results = await asyncio.gather(*(lane.fill() for lane in self._lanes), return_exceptions=True)
+        failed = [(lane, result) for lane, result in zip(self._lanes, results, strict=True) if result is not None]
+        if failed and len(failed) == len(self._lanes):
+            raise failed[0][1]
+        for lane, error in failed:
+            log.warning("queue %s: nothing can be claimed, trying again: %s", lane.queue, error)
+            lane.resume_at = self._clock.monotonic() + FAILED_LANE_SECONDS
 
     async def _wait(self) -> None:
         listening = [lane for lane in self._lanes if lane.listening()]
