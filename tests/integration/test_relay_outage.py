@@ -14,6 +14,7 @@ from homing.embedded import EmbeddedValkey
 from homing.errors import ServerUnavailable
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.keys import QueueKeys
+from homing.relay.sweep import VANISHED_LIMIT
 from tests.system import System, quick, running
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
@@ -120,7 +121,7 @@ async def test_full_engine_buries_nothing(disposable_settings: Settings, disposa
             relay = system.relay
             assert relay is not None
             await until(lambda: routed(system, 2), what="the event is routed")
-            for _ in range(8):  # more often than a vanished job is forgiven
+            for _ in range(VANISHED_LIMIT + 1):  # more often than a vanished job is forgiven
                 await until(lambda: relay.watch.epochs, what="the queue is verified, since reading works")
                 await make_due(system)
                 await relay.sweep.tick()
