@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?=
+# Tests wait for servers and processes more than they compute.
+JOBS ?= 3
 
 .PHONY: help demo test check setup bench lock clean
 
@@ -17,8 +19,8 @@ help:  ## Say what there is
 demo: setup  ## Run the shop: 200 orders, killed workers, a ledger at the end (ORDERS=, SEED=, KEEP=1)
 	@$(BIN)/python -m shop.demo
 
-test: check  ## Pass every check and every test (TESTS=path limits the tests)
-	$(BIN)/pytest $(TESTS)
+test: check  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 check: setup  ## Lint, format, types, layers: exactly what CI runs
 	$(BIN)/ruff check .

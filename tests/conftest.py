@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import asyncpg
@@ -17,6 +17,14 @@ from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings
 from homing.schema import migrate
 
 _TEMPLATE = "homing_template"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write what is no valid Unicode as its number: tests log hostile text, and reports travel between processes."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(autouse=True)
