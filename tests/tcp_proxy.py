@@ -1,7 +1,6 @@
 """A TCP proxy that a test may silence, cut, or break at chosen bytes: for any protocol, unlike the one of the engine's contract."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Self
 
 
@@ -9,13 +8,13 @@ class TcpProxy:
     """Stands between clients and a server on loopback.
 
     `silence` makes it accept and take everything and pass nothing on, for connections old and new; `heal` cuts what was silenced and
-    passes again. `cut_after` passes the next bytes that are chosen and then cuts the connection before the answer.
+    passes again. `cut_after` passes what is chosen and then cuts the connection before the answer.
     """
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
         self._silent = False
-        self._chosen: Callable[[bytes], bool] | None = None
+        self._cut: tuple[bytes, bytes] | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.accepted = 0
@@ -50,9 +49,9 @@ class TcpProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def cut_after(self, chosen: Callable[[bytes], bool]) -> None:
-        """Pass the next bytes of a client that `chosen` is true for, wait until the server has answered, and cut instead of answering."""
-        self._chosen = chosen
+    def cut_after(self, words: bytes, *, of: bytes) -> None:
+        """Once a client that has said `of` before says `words`: pass them, wait for the server's answer, and cut instead of passing it on."""
+        self._cut = (of, words)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -63,9 +62,10 @@ class TcpProxy:
         try:
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
             sides.append(server_writer)
+            doomed = asyncio.Event()
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._forth(reader, server_reader, server_writer))
-                both.create_task(self._back(server_reader, writer))
+                both.create_task(self._forth(reader, server_writer, doomed))
+                both.create_task(self._back(server_reader, writer, doomed))
         except* (OSError, EOFError):
             pass  # one side is gone
         except* asyncio.CancelledError:
@@ -76,21 +76,27 @@ class TcpProxy:
             self._tasks.discard(task)
 
     async def _forth(
-        self, reader: asyncio.StreamReader, server_reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter
+        self, reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter, doomed: asyncio.Event
     ) -> None:
+        said = b""
         while data := await reader.read(1 << 16):
             if self._silent:
                 continue
+            said += data
+            if self._cut is not None and self._cut[0] in said and self._cut[1] in data:
+                self._cut = None
+                doomed.set()
             server_writer.write(data)
             await server_writer.drain()
-            if self._chosen is not None and self._chosen(data):
-                self._chosen = None
-                self.cuts += 1
-                raise EOFError
         raise EOFError
 
-    async def _back(self, server_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _back(
+        self, server_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
+    ) -> None:
         while data := await server_reader.read(1 << 16):
+            if doomed.is_set():  # the server has done it, and nobody will hear of it
+                self.cuts += 1
+                raise EOFError
             if not self._silent:
                 writer.write(data)
                 await writer.drain()

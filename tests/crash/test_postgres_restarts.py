@@ -75,7 +75,7 @@ async def test_connection_cut_during_commit_leaves_one_effect(
             await worker.ready()
             await scene.record(Asked(gate="hold"))
             await scene.reached("runs", 1)
-            proxy.cut_after(lambda data: b"COMMIT;" in data)
+            proxy.cut_after(b"COMMIT;", of=b"INSERT INTO effects")
             await scene.open("hold")
             await scene.settled()
             assert proxy.cuts == 1
