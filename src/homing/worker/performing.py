@@ -126,7 +126,7 @@ class Once:
             settled = await transaction.fetch(**_settle(run))
         if settled is None:
             return None
-        ending = await self._caller.call(run, transaction.session)
+        ending = await self._call(run, transaction)
         if transaction.ended is not None:
             return _refused(transaction.ended, ending)
         if isinstance(ending, Raised):
@@ -137,6 +137,13 @@ class Once:
         except Exception as error:
             if is_connection_error(error):
                 raise
+            return Raised(error)
+
+    async def _call(self, run: Run, transaction: HandlerTransaction) -> Returned | Raised:
+        """What the handler raises is contained there; what else goes wrong, such as its arguments, is no fault of the database."""
+        try:
+            return await self._caller.call(run, transaction.session)
+        except Exception as error:  # noqa: BLE001 - judged like the handler's own error
             return Raised(error)
 
     async def _require_connection(self, run: Run, transaction: HandlerTransaction, ending: Raised) -> None:
