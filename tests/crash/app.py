@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from homing import Event, Homing, Job, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds
-from homing.worker import calling
+from homing.worker import endings
 from tests.waiting import until
 
 TABLES = """
@@ -71,7 +71,7 @@ app = Homing("crash", retry=Retry(attempts=3, backoff=backoff.fixed(milliseconds
 
 @app.lifespan
 async def resources(provide: Provider) -> AsyncIterator[None]:
-    calling.LETTING_GO_SECONDS = LETTING_GO_SECONDS  # only in the processes: the deaf handler is given up soon
+    endings.LETTING_GO_SECONDS = LETTING_GO_SECONDS  # only in the processes: the deaf handler is given up soon
     engine = create_async_engine(app.settings.sqlalchemy_url)
     pool = await asyncpg.create_pool(app.settings.asyncpg_dsn, min_size=1)
     provide(async_sessionmaker(engine, expire_on_commit=False))

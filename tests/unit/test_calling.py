@@ -12,9 +12,10 @@ from homing import Event, Homing, PermanentError
 from homing.errors import AttemptTimeout
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, Lease
-from homing.worker import calling
-from homing.worker.calling import Raised, Returned, call_handler
+from homing.worker import endings
+from homing.worker.calling import call_handler
 from homing.worker.catalogue import Catalogue
+from homing.worker.endings import Raised, Returned
 from homing.worker.opening import open_run
 from homing.worker.run import Cause, Run
 
@@ -159,7 +160,7 @@ async def test_a_run_that_will_not_end_is_left_and_shown(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A handler that swallows its cancellation keeps no slot for ever, and the log has its stack."""
-    monkeypatch.setattr(calling, "LETTING_GO_SECONDS", 0.05)
+    monkeypatch.setattr(endings, "LETTING_GO_SECONDS", 0.05)
     released = asyncio.Event()
 
     async def send(event: Paid) -> None:

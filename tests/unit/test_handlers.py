@@ -1,6 +1,7 @@
 """What a handler may look like: everything else is refused where it is declared, by file, line and remedy."""
 
 import functools
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from homing import Event, Homing, Job, Transaction
-from homing.app.handlers import Parameter
+from homing.app.handlers import Parameter, inspect_parameters, kind_of
 from homing.errors import RegistrationError
 
 HERE = __file__
@@ -137,6 +138,45 @@ async def _generator(event: Paid) -> Any:
 def _plain(event: Paid) -> None: ...
 
 
+async def _coroutine(event: Paid) -> None: ...
+
+
+def _with_mail(event: Paid, mail: Mailer) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (_coroutine, "is `async def` and says cpu=True"),
+        (_with_mail, "says cpu=True and takes 'mail': a child process has no transaction and no resources"),
+        (lambda event: None, "has no type"),
+    ],
+    ids=["coroutine", "resource", "lambda"],
+)
+def test_what_a_child_process_cannot_run_is_refused(function: Callable[..., Any], words: str) -> None:
+    """cpu=True takes a plain function at the top of a module, and only what travels."""
+    with pytest.raises(RegistrationError, match=re.escape(words)):
+        inspect_parameters(function, Paid, at_least_once=True, cpu=True)
+
+
+def test_a_function_inside_a_function_cannot_be_found_by_a_child() -> None:
+    """A child process finds the function by its name."""
+
+    def inner(event: Paid) -> None: ...
+
+    with pytest.raises(RegistrationError, match="a child process cannot find it"):
+        inspect_parameters(inner, Paid, at_least_once=True, cpu=True)
+
+
+def test_the_kind_follows_from_the_function() -> None:
+    """An async def runs on the loop, a def in a thread, cpu=True in a child."""
+    assert (kind_of(_coroutine, cpu=False), kind_of(_plain, cpu=False), kind_of(_plain, cpu=True)) == (
+        "async",
+        "thread",
+        "process",
+    )
+
+
 class Caller:
     """An object that can be called."""
 
@@ -160,8 +200,7 @@ class Caller:
         (_unknown_name, "name 'Nowhere' is not defined; annotations of handlers must be resolvable where they stand"),
         (_unknown_attribute, "annotations of handlers must be resolvable where they stand"),
         (_no_session, "say which session, as in Transaction[AsyncSession]"),
-        (_plain, "is a plain function: handlers are `async def`"),
-        (_generator, "is a plain function: handlers are `async def`"),
+        (_generator, "is a generator: a handler does its work and returns"),
         (_both, "says at_least_once=True: its effect is once, drop the latter"),
         (Caller.method, "parameter 'self' has no type"),
     ],
@@ -179,7 +218,7 @@ def test_a_function_that_cannot_be_a_handler_names_itself_and_the_remedy(
 @pytest.mark.parametrize("function", [functools.partial(_fine), Caller(), print], ids=["partial", "object", "builtin"])
 def test_what_is_no_function_is_refused(function: Callable[..., Any]) -> None:
     """Partials and callable objects have no place in a file that a message could name, and are told what to do."""
-    assert "not a function: wrap it in an `async def`" in refusal(function)
+    assert "not a function: wrap it in a `def`" in refusal(function)
 
 
 def test_a_bound_method_is_a_handler() -> None:

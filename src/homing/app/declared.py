@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from homing.app.handlers import Handler, describe_function, inspect_parameters
+from homing.app.handlers import Handler, describe_function, inspect_parameters, kind_of
 from homing.app.options import Keep, Options, RateLimit, Retry
 from homing.errors import RegistrationError
 from homing.events.event import Event
@@ -52,6 +52,7 @@ class Queue:
         *,
         on: type[E],
         at_least_once: bool = False,
+        cpu: bool = False,
         consumer: str | None = None,
         aliases: Sequence[str] = (),
         retry: Retry | None = None,
@@ -60,7 +61,10 @@ class Queue:
         keep_completed: Keep | None = None,
         keep_failed: Keep | None = None,
     ) -> Callable[[Callable[Concatenate[E, P], R]], Callable[Concatenate[E, P], R]]:
-        """Register the decorated `async def` as the consumer of an event.
+        """Register the decorated function as the consumer of an event.
+
+        `async def` runs on the event loop, `def` in a thread of its own; `cpu=True` runs a `def` that takes only the event, and maybe
+        the `Job`, in a child process.
 
         Its first parameter is the event. A parameter typed `Transaction[...]` gives the exactly-once effect; without one, say
         `at_least_once=True`. `Job` gives the run; every other parameter is a resource of the lifespan, found by type.
@@ -81,7 +85,8 @@ class Queue:
                     function=function,
                     guarantee="at least once" if at_least_once else "once",
                     policy=own.over(self.options).policy(),
-                    parameters=inspect_parameters(function, on, at_least_once=at_least_once),
+                    parameters=inspect_parameters(function, on, at_least_once=at_least_once, cpu=cpu),
+                    kind=kind_of(function, cpu=cpu),
                     aliases=tuple(check_name("alias", alias) for alias in aliases),
                     location=describe_function(function),
                 )

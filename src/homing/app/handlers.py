@@ -27,6 +27,9 @@ belongs to Homing: commit, rollback and close are refused; `begin_nested` is fre
 
 Guarantee = Literal["once", "at least once"]
 
+Kind = Literal["async", "thread", "process"]
+"""Where a handler runs: `async def` on the event loop, `def` in a thread of its own, `def` with `cpu=True` in a child process."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -42,6 +45,15 @@ class Job:
     attempts: int
     generation: int
     recorded_at: datetime
+    _told_to_end: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether the run should end: its time is up, the worker stops, or another run has its lease.
+
+        A coroutine is cancelled, a child process is killed; only a `def` in a thread has to look.
+        """
+        return self._told_to_end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,7 @@ class Handler:
     guarantee: Guarantee
     policy: Policy
     parameters: tuple[Parameter, ...]
+    kind: Kind = "async"
     aliases: tuple[str, ...] = ()
     location: str = field(compare=False, default="")
 
@@ -80,14 +93,14 @@ class Handler:
 
 
 def inspect_parameters(
-    function: Callable[..., Any], event: type[Event], *, at_least_once: bool
+    function: Callable[..., Any], event: type[Event], *, at_least_once: bool, cpu: bool = False
 ) -> tuple[Parameter, ...]:
     """Read a handler's signature, or raise a `RegistrationError` that names file, line and remedy."""
     where = describe_function(function)
     if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise RegistrationError(f"{where} is {type(function).__name__}, not a function: wrap it in an `async def`")
-    if not inspect.iscoroutinefunction(function):
-        raise RegistrationError(f"{where} is a plain function: handlers are `async def`")
+        raise RegistrationError(f"{where} is {type(function).__name__}, not a function: wrap it in a `def`")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise RegistrationError(f"{where} is a generator: a handler does its work and returns")
     first, *rest = _typed_parameters(function, where)
     if not (inspect.isclass(first[1]) and issubclass(event, first[1]) and issubclass(first[1], Event)):
         raise RegistrationError(
@@ -101,7 +114,16 @@ def inspect_parameters(
                 f"{where}: {parameter.name!r} is {parameter.type}: say which session, as in Transaction[AsyncSession]"
             )
     _check_guarantee(where, parameters, at_least_once=at_least_once)
+    if cpu:
+        _check_cpu(where, function, parameters)
     return parameters
+
+
+def kind_of(function: Callable[..., Any], *, cpu: bool) -> Kind:
+    """Where the function runs."""
+    if cpu:
+        return "process"
+    return "async" if inspect.iscoroutinefunction(function) else "thread"
 
 
 def describe_function(function: Callable[..., Any]) -> str:
@@ -160,6 +182,24 @@ def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_
     if not transactions and not at_least_once:
         raise RegistrationError(
             f"{where} takes no Transaction[...], so it may run more than once: say at_least_once=True, or take the transaction"
+        )
+
+
+def _check_cpu(where: str, function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> None:
+    """A child process has neither our transaction nor our resources, and finds the function by its name."""
+    if inspect.iscoroutinefunction(function):
+        raise RegistrationError(
+            f"{where} is `async def` and says cpu=True: work that fills a processor is a plain `def`"
+        )
+    for parameter in parameters:
+        if parameter.kind != "job":
+            raise RegistrationError(
+                f"{where} says cpu=True and takes {parameter.name!r}: a child process has no transaction and no resources; "
+                "compute there, and record an event for the rest"
+            )
+    if "<locals>" in function.__qualname__ or function.__name__ == "<lambda>":
+        raise RegistrationError(
+            f"{where} says cpu=True and is defined inside a function: a child process cannot find it"
         )
 
 

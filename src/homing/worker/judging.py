@@ -25,13 +25,12 @@ from homing.ledger.gate import (
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed
 from homing.queue.port import Held
-from homing.worker.calling import Raised, Returned
 from homing.worker.case import Case
 from homing.worker.classify import Attempt, Fatal, classify
+from homing.worker.endings import Ending, Raised, Returned, Stopped, Torn, Unsure
 from homing.worker.gating import Gatekeeper
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable
-from homing.worker.performing import Ending, Stopped, Torn, Unsure
 from homing.worker.run import Cause, Run
 
 log = logging.getLogger("homing.worker")

@@ -3,47 +3,31 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+from homing.app.handlers import Kind
 from homing.clock import Clock
-from homing.errors import HandlerEndedTransaction, ServerUnavailable
-from homing.ledger.gate import Asked, Decision
+from homing.errors import ServerUnavailable
+from homing.ledger.gate import Asked
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS, Ledger
-from homing.ledger.statements import FINISH_SETTLE, SETTLE, SETTLE_JOB
-from homing.worker.calling import Caller, Raised, Returned
+from homing.ledger.statements import FINISH_SETTLE
+from homing.worker.calling import Caller
+from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure, refused, torn
 from homing.worker.gating import Gatekeeper
+from homing.worker.once_in_thread import perform_in_thread
 from homing.worker.run import Run
-from homing.worker.settling import Settler, kept_result
-from homing.worker.transactions import HandlerTransaction, TransactionSource, is_connection_error
+from homing.worker.settling import Settler, kept_result, settle_call
+from homing.worker.transactions import (
+    AnySource,
+    HandlerTransaction,
+    ThreadTransactionSource,
+    TransactionSource,
+    is_connection_error,
+)
 
 log = logging.getLogger("homing.worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The gate said that the handler must not run, or must not count."""
-
-    decision: Decision
-
-
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """The handler ended the transaction past the guard; what it did before that is committed, the rest is rolled back."""
-
-    error: HandlerEndedTransaction
-
-
-@dataclass(frozen=True, slots=True)
-class Unsure:
-    """The database did not answer while we settled: nothing is known, nothing is judged, the row decides at the next gate."""
-
-    reason: str
-
-
-Ending = Returned | Raised | Stopped | Torn | Unsure
 
 
 class AtLeastOnce:
@@ -85,7 +69,7 @@ class Once:
         self,
         gate: Gatekeeper,
         ledger: Ledger,
-        sources: Mapping[Any, TransactionSource],
+        sources: Mapping[tuple[Any, Kind], AnySource],
         caller: Caller,
         clock: Clock,
     ) -> None:
@@ -114,8 +98,11 @@ class Once:
         parameter = run.handler.transaction
         if parameter is None:
             raise AssertionError(f"{run.handler.consumer} takes no transaction")
+        source = self._sources[parameter.type, run.handler.kind]
         try:
-            async with self._sources[parameter.type].open() as transaction:
+            if run.handler.kind == "thread":
+                return await perform_in_thread(run, cast("ThreadTransactionSource", source), self._caller)
+            async with cast("TransactionSource", source).open() as transaction:
                 return await self._settle_and_call(run, transaction)
         except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's, at either end
             return Unsure(f"{type(error).__name__}: {error}")
@@ -123,12 +110,12 @@ class Once:
     async def _settle_and_call(self, run: Run, transaction: HandlerTransaction) -> Ending | None:
         """Errors before the handler began, and those of a lost connection, are raised: nothing is known of this run then."""
         async with asyncio.timeout(LOCK_SECONDS):
-            settled = await transaction.fetch(**_settle(run))
+            settled = await transaction.fetch(**settle_call(run))
         if settled is None:
             return None
         ending = await self._call(run, transaction)
         if transaction.ended is not None:
-            return _refused(transaction.ended, ending)
+            return refused(transaction.ended, ending)
         if isinstance(ending, Raised):
             await self._require_connection(run, transaction, ending)
             return ending
@@ -164,8 +151,7 @@ class Once:
         )
         now = None if last is None else last["transaction_id"]
         if now != began:
-            text = f"the handler ended the transaction by itself: it began as {began}, and at the end it is {now}"
-            return Torn(HandlerEndedTransaction(text))
+            return torn(began, now)
         await transaction.commit()
         return ending
 
@@ -175,24 +161,3 @@ class Once:
             return False
         now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
         return opened_at + timedelta(seconds=run.handler.policy.deadline_seconds) <= now
-
-
-def _settle(run: Run) -> dict[str, Any]:
-    if run.generation is not None:
-        return {
-            "statement": SETTLE, "event_id": run.event_id, "consumer": run.consumer, "generation": run.generation
-        }  # fmt: skip
-    return {
-        "statement": SETTLE_JOB,
-        "event_id": run.event_id,
-        "consumer": run.consumer,
-        "queue": run.job.lease.queue,
-        "job_name": run.job.name,
-    }
-
-
-def _refused(text: str, ending: Returned | Raised) -> Raised:
-    error = HandlerEndedTransaction(text)
-    if isinstance(ending, Raised) and not isinstance(ending.error, HandlerEndedTransaction):
-        error.__cause__ = ending.error
-    return Raised(error)

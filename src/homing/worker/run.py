@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Protocol
 from uuid import UUID
 
 from homing.app.handlers import Handler, Job
@@ -11,6 +12,18 @@ from homing.events.envelope import Envelope
 from homing.events.event import Event
 from homing.queue.job import ClaimedJob
 from homing.worker.case import Case
+
+
+class Running(Protocol):
+    """A handler at work, wherever it runs."""
+
+    def cancel(self) -> object:
+        """Tell it to end; it may take its time, or not listen."""
+        ...
+
+    def done(self) -> bool:
+        """Whether it does nothing any more."""
+        ...
 
 
 class Cause(Enum):
@@ -31,7 +44,7 @@ class Run:
     trace_id: str
     recorded_at: datetime
     cause: Cause | None = None
-    _task: asyncio.Task[object] | None = field(default=None, repr=False)
+    _running: Running | None = field(default=None, repr=False)
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
     @property
@@ -73,16 +86,17 @@ class Run:
             attempts=self.handler.policy.attempts,
             generation=self.generation or 1,
             recorded_at=self.recorded_at,
+            _told_to_end=lambda: self.cause is not None,
         )
 
     @property
     def ended(self) -> bool:
         """Whether the handler does nothing any more."""
-        return self._task is None or self._task.done()
+        return self._running is None or self._running.done()
 
-    def watch(self, task: asyncio.Task[object]) -> asyncio.Future[None]:
-        """Take the task that `cancel` ends; a run that was cancelled before it began ends at once. Done once the run is told to end."""
-        self._task = task
+    def watch(self, running: Running) -> asyncio.Future[None]:
+        """Take the handler at work, which `cancel` ends; a run that was cancelled before it began ends at once. Done once the run is told to end."""
+        self._running = running
         self._told = asyncio.get_running_loop().create_future()
         if self.cause is not None:
             self._tell()
@@ -95,7 +109,7 @@ class Run:
             self._tell()
 
     def _tell(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._running is not None:
+            self._running.cancel()
         if self._told is not None and not self._told.done():
             self._told.set_result(None)

@@ -1,10 +1,11 @@
-"""Settling deliveries whose handlers ran without a transaction: group commit, before the job is finished in the engine."""
+"""Settling: in the handler's transaction, or in groups right after handlers that ran without one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import SETTLE_GROUP, SETTLE_JOB_GROUP
+from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
 
@@ -54,3 +55,21 @@ class Settler:
 def kept_result(result: str) -> str | None:
     """The result as the ledger keeps it: nothing for null."""
     return None if result == "null" else result
+
+
+def settle_call(run: Run) -> dict[str, Any]:
+    """The statement that settles a run in its handler's transaction, with its values."""
+    if run.generation is not None:
+        return {
+            "statement": SETTLE,
+            "event_id": run.event_id,
+            "consumer": run.consumer,
+            "generation": run.generation,
+        }
+    return {
+        "statement": SETTLE_JOB,
+        "event_id": run.event_id,
+        "consumer": run.consumer,
+        "queue": run.job.lease.queue,
+        "job_name": run.job.name,
+    }

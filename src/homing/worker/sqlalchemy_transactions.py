@@ -1,4 +1,4 @@
-"""Handler transactions on SQLAlchemy's `AsyncSession`.
+"""Handler transactions on SQLAlchemy's `AsyncSession`, and on its `Session` for plain functions.
 
 The session joins a transaction of ours on a connection of the application's own engine (`join_transaction_mode="rollback_only"`, so
 that no savepoint costs two round trips a job). Its root transaction ends when we end it: a commit, rollback or close by the handler is
@@ -6,11 +6,20 @@ noticed by the session's own events, and from then on the session begins nothing
 text) is found by comparing transaction ids before the commit.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
-from sqlalchemy import AsyncAdaptedQueuePool, TextClause, event, text
+from sqlalchemy import (
+    AsyncAdaptedQueuePool,
+    Connection,
+    Engine,
+    QueuePool,
+    RootTransaction,
+    TextClause,
+    event,
+    text,
+)
 from sqlalchemy.ext.asyncio import (
     AsyncConnection,
     AsyncEngine,
@@ -18,11 +27,14 @@ from sqlalchemy.ext.asyncio import (
     AsyncTransaction,
     async_sessionmaker,
 )
-from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
 
+from homing.app.handlers import Kind
 from homing.app.resources import Provider
 from homing.errors import HandlerEndedTransaction, RegistrationError
 from homing.schema.statement import Statement
+
+E = TypeVar("E")
 
 _WATCH = "homing"
 """Where a session keeps its watch, in its `info`."""
@@ -120,11 +132,78 @@ def _on_begin(session: Session, *_: object) -> None:
         raise HandlerEndedTransaction(watch.ended)
 
 
-def make_source(wanted: Any, provider: Provider) -> SessionTransactions | None:
-    """A source of `wanted` sessions made from a provided `async_sessionmaker` that is bound to one engine."""
-    for factory in provider.instances(async_sessionmaker):
-        if factory.class_ is wanted or factory.class_.sync_session_class is wanted:
-            return SessionTransactions(factory, _engine_of(factory))
+class ThreadSessionTransactions:
+    """The same for plain functions, on a synchronous engine."""
+
+    def __init__(self, factory: sessionmaker[Session], engine: Engine) -> None:
+        self._factory = factory
+        self._engine = engine
+        self._guarded = _guard(factory.class_)
+
+    @property
+    def connections(self) -> int | None:
+        """How many connections the engine keeps open; `None` where its pool has no such number."""
+        pool = self._engine.pool
+        return pool.size() if isinstance(pool, QueuePool) else None
+
+    @contextmanager
+    def open_in_thread(self) -> Iterator["OpenThreadTransaction"]:
+        with self._engine.connect() as connection:
+            root = connection.begin()
+            options = self._factory.kw | {"bind": connection, "join_transaction_mode": "rollback_only"}
+            transaction = OpenThreadTransaction(connection, root, self._guarded(**options))
+            try:
+                yield transaction
+            finally:
+                transaction.release()
+                if root.is_active:
+                    root.rollback()
+
+
+class OpenThreadTransaction:
+    """One open transaction of a thread, its session, and the watch over both."""
+
+    def __init__(self, connection: Connection, root: RootTransaction, session: Session) -> None:
+        self._connection = connection
+        self._root = root
+        self._ours = False
+        self.ended: str | None = None
+        self.session = session
+        session.info[_WATCH] = self
+
+    def fetch(self, statement: Statement, **values: object) -> dict[str, Any] | None:
+        result = self._connection.execute(_clause(statement), statement_values(statement, values))
+        row = result.mappings().first() if result.returns_rows else None
+        return None if row is None else dict(row)
+
+    def flush(self) -> None:
+        self.session.flush()
+
+    def commit(self) -> None:
+        self._ours = True
+        self._root.commit()
+
+    def release(self) -> None:
+        """Close the session; the connection's transaction is the caller's to end."""
+        self._ours = True
+        self.session.close()
+
+    def note_end(self) -> None:
+        """The session's root transaction ended; unless we ended it, the handler did."""
+        if not self._ours:
+            self.ended = ENDED
+
+
+def make_source(wanted: Any, kind: Kind, provider: Provider) -> SessionTransactions | ThreadSessionTransactions | None:
+    """A source of `wanted` sessions made from a provided session factory that is bound to one engine of that kind."""
+    if kind == "async":
+        for factory in provider.instances(async_sessionmaker):
+            if factory.class_ is wanted:
+                return SessionTransactions(factory, _engine_of(factory.kw, AsyncEngine))
+    if kind == "thread":
+        for factory in provider.instances(sessionmaker):
+            if issubclass(factory.class_, wanted):
+                return ThreadSessionTransactions(factory, _engine_of(factory.kw, Engine))
     return None
 
 
@@ -143,11 +222,11 @@ def _clause(statement: Statement) -> TextClause:
     return clause
 
 
-def _engine_of(factory: async_sessionmaker[AsyncSession]) -> AsyncEngine:
-    engine = factory.kw.get("bind")
-    if not isinstance(engine, AsyncEngine):
+def _engine_of(options: Mapping[str, Any], kind: type[E]) -> E:
+    engine = options.get("bind")
+    if not isinstance(engine, kind):
         raise RegistrationError(
-            f"the async_sessionmaker for Transaction[...] is bound to {engine!r}: bind it to one AsyncEngine, "
+            f"the session factory for Transaction[...] is bound to {engine!r}: bind it to one {kind.__name__}, "
             "the ledger's database"
         )
     return engine

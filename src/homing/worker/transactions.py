@@ -1,12 +1,13 @@
 """The transaction that a handler writes in: opened by Homing, settled first, committed last, guarded in between."""
 
+import asyncio
 import importlib
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, cast
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, cast, runtime_checkable
 from uuid import UUID
 
-from homing.app.handlers import Handler
+from homing.app.handlers import Handler, Kind
 from homing.app.resources import Provider, describe_type
 from homing.errors import RegistrationError, SchemaError, ServerUnavailable
 from homing.schema.statement import Statement, load
@@ -50,10 +51,50 @@ class TransactionSource(Protocol):
         ...
 
 
+class ThreadTransaction(Protocol):
+    """The same for a plain function: every call blocks, and belongs to the thread that opened it."""
+
+    session: Any
+
+    @property
+    def ended(self) -> str | None:
+        """What the handler did to end the transaction through its session, or `None`."""
+        ...
+
+    def fetch(self, statement: Statement, **values: object) -> dict[str, Any] | None:
+        """Run one of Homing's statements in this transaction; its first row, if any."""
+        ...
+
+    def flush(self) -> None:
+        """Send what the session still holds, and refuse what the database refuses."""
+        ...
+
+    def commit(self) -> None:
+        """Commit; what the session still holds was flushed by the caller."""
+        ...
+
+
+@runtime_checkable
+class ThreadTransactionSource(Protocol):
+    """Opens transactions for plain functions."""
+
+    @property
+    def connections(self) -> int | None:
+        """How many transactions can be open at once without connecting anew; `None` when that is not known."""
+        ...
+
+    def open_in_thread(self) -> AbstractContextManager[ThreadTransaction]:
+        """A transaction that is rolled back at the end of the block unless it was committed."""
+        ...
+
+
+AnySource = TransactionSource | ThreadTransactionSource
+
+
 class SourceFactory(Protocol):
     """A bridge to one database library: makes a source of the sessions that the lifespan provides."""
 
-    def make_source(self, wanted: Any, provider: Provider) -> TransactionSource | None:
+    def make_source(self, wanted: Any, kind: Kind, provider: Provider) -> AnySource | None:
         """A source of `wanted` sessions, or `None` when nothing provided here makes such sessions."""
         ...
 
@@ -61,30 +102,38 @@ class SourceFactory(Protocol):
 _BRIDGES = {"sqlalchemy": "homing.worker.sqlalchemy_transactions"}
 
 
-def find_sources(handlers: Iterable[Handler], provider: Provider) -> dict[Any, TransactionSource]:
+def find_sources(handlers: Iterable[Handler], provider: Provider) -> dict[tuple[Any, Kind], AnySource]:
     """A source for every type that handlers take as `Transaction[...]`; a `RegistrationError` for what nobody provides."""
-    sources: dict[Any, TransactionSource] = {}
+    sources: dict[tuple[Any, Kind], AnySource] = {}
     for handler in handlers:
         parameter = handler.transaction
-        if parameter is not None and parameter.type not in sources:
-            source = _find_source(parameter.type, provider)
+        if parameter is not None and (parameter.type, handler.kind) not in sources:
+            source = _find_source(parameter.type, handler.kind, provider)
             if source is None:
                 raise RegistrationError(
-                    f"{handler.consumer} ({handler.location}) takes Transaction[{describe_type(parameter.type)}]: provide "
-                    f"its session factory in the lifespan, such as an async_sessionmaker; it provides "
-                    f"{', '.join(provider.offers) or 'nothing'}"
+                    f"{handler.consumer} ({handler.location}) takes Transaction[{describe_type(parameter.type)}] and is "
+                    f"{_DEFINED[handler.kind]}: provide a session factory of that kind in the lifespan "
+                    f"({_FACTORY[handler.kind]}); it provides {', '.join(provider.offers) or 'nothing'}"
                 )
-            sources[parameter.type] = source
+            sources[parameter.type, handler.kind] = source
     return sources
 
 
-async def check_sources(sources: Mapping[Any, TransactionSource], ledger_id: UUID) -> None:
+_DEFINED: dict[Kind, str] = {"async": "async def", "thread": "a plain def", "process": "run in a child process"}
+_FACTORY: dict[Kind, str] = {
+    "async": "such as an async_sessionmaker on an AsyncEngine",
+    "thread": "such as a sessionmaker on an Engine",
+    "process": "there is none",
+}
+
+
+async def check_sources(sources: Mapping[tuple[Any, Kind], AnySource], ledger_id: UUID) -> None:
     """Make sure that what handlers write commits together with their deliveries.
 
     Raises `SchemaError` when the transactions are in another database than the ledger's, `RegistrationError` when every
     statement commits by itself (AUTOCOMMIT), `ServerUnavailable` when their database does not answer.
     """
-    for wanted, source in sources.items():
+    for (wanted, _), source in sources.items():
         name = f"Transaction[{describe_type(wanted)}]"
         first, second = await _look_twice(name, source)
         if first["ledger_id"] != ledger_id:
@@ -98,11 +147,9 @@ async def check_sources(sources: Mapping[Any, TransactionSource], ledger_id: UUI
             )
 
 
-async def _look_twice(name: str, source: TransactionSource) -> tuple[dict[str, Any], dict[str, Any]]:
+async def _look_twice(name: str, source: AnySource) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        async with source.open() as transaction:
-            first = await transaction.fetch(FIND_TRANSACTION)
-            second = await transaction.fetch(FIND_TRANSACTION)
+        first, second = await _fetch_twice(source)
     except Exception as error:
         if is_connection_error(error):
             raise ServerUnavailable(f"the database of {name} does not answer: {error}") from error
@@ -112,6 +159,18 @@ async def _look_twice(name: str, source: TransactionSource) -> tuple[dict[str, A
     if first is None or second is None:
         raise SchemaError(f"{name} leads to a ledger without a name: run `homing migrate`")
     return first, second
+
+
+async def _fetch_twice(source: AnySource) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    if isinstance(source, ThreadTransactionSource):
+        return await asyncio.to_thread(_fetch_twice_in_thread, source)
+    async with source.open() as transaction:
+        return await transaction.fetch(FIND_TRANSACTION), await transaction.fetch(FIND_TRANSACTION)
+
+
+def _fetch_twice_in_thread(source: ThreadTransactionSource) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    with source.open_in_thread() as transaction:
+        return transaction.fetch(FIND_TRANSACTION), transaction.fetch(FIND_TRANSACTION)
 
 
 def is_connection_error(error: BaseException | None) -> bool:
@@ -126,11 +185,11 @@ def is_connection_error(error: BaseException | None) -> bool:
     return False
 
 
-def _find_source(wanted: Any, provider: Provider) -> TransactionSource | None:
+def _find_source(wanted: Any, kind: Kind, provider: Provider) -> AnySource | None:
     module = _BRIDGES.get(getattr(wanted, "__module__", "").partition(".")[0])
     for name in [module] if module else list(_BRIDGES.values()):
         bridge = cast("SourceFactory", importlib.import_module(name))
-        source = bridge.make_source(wanted, provider)
+        source = bridge.make_source(wanted, kind, provider)
         if source is not None:
             return source
     return None

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
+from homing.app.handlers import Kind
 from homing.app.resources import Provider, check_resources
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
@@ -18,8 +19,9 @@ from homing.ledger.ledger import Ledger
 from homing.queue.job import Lease
 from homing.queue.port import Engine
 from homing.service import Loop, Progress, stop_all
-from homing.worker.calling import LETTING_GO_SECONDS, Caller
+from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
+from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
 from homing.worker.judging import Judge
@@ -28,7 +30,7 @@ from homing.worker.leases import LeaseKeeper
 from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Cause
 from homing.worker.settling import Settler
-from homing.worker.transactions import TransactionSource, check_sources, find_sources
+from homing.worker.transactions import AnySource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
 
@@ -138,13 +140,13 @@ class Worker:
     def _served(self) -> list[Queue]:
         return [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]
 
-    def _warn_of_few_connections(self, sources: Mapping[Any, TransactionSource]) -> None:
+    def _warn_of_few_connections(self, sources: Mapping[tuple[Any, Kind], AnySource]) -> None:
         """A pool smaller than the slots opens and closes a connection for every run beyond it: slow, and not an error."""
-        for wanted, source in sources.items():
+        for (wanted, kind), source in sources.items():
             queues = {
                 handler.queue
                 for handler in self._app.handlers
-                if handler.transaction is not None and handler.transaction.type is wanted
+                if handler.kind == kind and handler.transaction is not None and handler.transaction.type is wanted
             }
             slots = sum(lane.concurrency for lane in self._lanes if lane.queue in queues)
             if source.connections is not None and source.connections < slots:

@@ -1,0 +1,55 @@
+"""`python -m homing.worker.children.child`: calls `cpu=True` handlers, one after the other, for the worker that started it."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from homing.app.handlers import Job
+from homing.config.logs import log_fields
+from homing.trace import Trace, enter_trace
+from homing.worker.children.failures import describe
+from homing.worker.children.frames import Frame
+from homing.worker.children.hosting import Host
+from homing.worker.children.names import find
+from homing.worker.endings import Raised, Returned, returned
+
+
+def main() -> None:
+    """Serve until the parent wants no more."""
+    host = Host.open()
+    for request in host.requests():
+        with log_fields(**request["log"]), enter_trace(Trace(**request["trace"])):
+            _serve(host, request)
+
+
+def _serve(host: Host, request: Frame) -> None:
+    try:
+        function, event_class = find(request["function"]), find(request["event"])
+    except BaseException as error:  # noqa: BLE001 - importing runs anybody's code; the parent is told
+        host.answer({"broken": describe(error)})
+        return
+    host.tell({"began": True})
+    match _call(function, event_class, request):
+        case Returned(result=result):
+            host.answer({"returned": result})
+        case Raised(error=error):
+            host.answer({"raised": describe(error)})
+
+
+def _call(function: Any, event_class: Any, request: Frame) -> Returned | Raised:
+    try:
+        event = event_class.decode(request["payload"], event_id=UUID(request["event_id"]), version=request["version"])
+        arguments = {name: _job(request["job"]) for name in request["job_parameters"]}
+        return returned(function(event, **arguments))
+    except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the parent
+        return Raised(error)
+
+
+def _job(view: Frame) -> Job:
+    return Job(
+        **view | {"event_id": UUID(view["event_id"]), "recorded_at": datetime.fromisoformat(view["recorded_at"])}
+    )
+
+
+if __name__ == "__main__":
+    main()

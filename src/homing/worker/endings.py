@@ -1,0 +1,134 @@
+"""How a handler at work comes to its end: it returns, it raises, it is told to end, or it does not listen."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from homing.deadletters.report import fits_jsonb
+from homing.errors import AttemptTimeout, HandlerEndedTransaction, PermanentError
+from homing.events.codec import dump_json
+from homing.ledger.gate import Decision
+from homing.worker.run import Cause, Run, Running
+
+log = logging.getLogger("homing.worker")
+
+T = TypeVar("T")
+
+LETTING_GO_SECONDS = 10.0
+"""How long a cancelled handler may take to end before it is left alone and reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler came to its end; `result` is JSON text."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler failed. `cause` is set when Homing ended it; `stuck`: it has not ended and may still run."""
+
+    error: BaseException
+    cause: Cause | None = None
+    stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The gate said that the handler must not run, or must not count."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """The handler ended the transaction past the guard; what it did before that is committed, the rest is rolled back."""
+
+    error: HandlerEndedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """The database did not answer while we settled: nothing is known, nothing is judged, the row decides at the next gate."""
+
+    reason: str
+
+
+Ending = Returned | Raised | Stopped | Torn | Unsure
+
+
+async def await_ending(
+    run: Run,
+    running: Running,
+    ending: "asyncio.Future[T]",
+    stack: Callable[[], str],
+    timeout_seconds: float,
+) -> T | Raised:
+    """Wait for a handler at work, tell it to end when its time is up, and give up on one that does not listen.
+
+    `ending` is what it comes to; `stack` says where it stands, for the report of one that is stuck.
+    """
+    told = run.watch(running)
+    either: set[asyncio.Future[Any]] = {ending, told}
+    await asyncio.wait(either, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+    if not ending.done() and not told.done():
+        run.cancel(Cause.TIMEOUT)
+    if not ending.done():
+        await asyncio.wait({ending}, timeout=LETTING_GO_SECONDS)
+    if not ending.done():
+        _report_stuck(run, stack())
+        return Raised(_cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
+    ended: T | Raised = Raised(asyncio.CancelledError()) if ending.cancelled() else ending.result()
+    if isinstance(ended, Raised) and run.cause is not None:
+        return Raised(_cancelled_by(run, timeout_seconds, ended.error), run.cause)
+    return ended
+
+
+def returned(value: object) -> Returned | Raised:
+    """What a handler's return value comes to: JSON that every store keeps, or the handler's own mistake."""
+    try:
+        result = dump_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        refused = PermanentError(f"the handler returned {type(value).__name__}, which is no JSON value: {error}")
+        return Raised(refused)
+    if not fits_jsonb(value):
+        return Raised(
+            PermanentError("the handler returned text with NUL or a lone surrogate, or nests too deep for jsonb")
+        )
+    return Returned(result)
+
+
+def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) -> BaseException:
+    if run.cause is Cause.TIMEOUT:
+        timeout = AttemptTimeout(f"the run took longer than {timeout_seconds:g} s")
+        timeout.__cause__ = error
+        return timeout
+    return error or asyncio.CancelledError()
+
+
+def _report_stuck(run: Run, stack: str) -> None:
+    log.error(
+        "%s (%s) was told to end and has not for %g s: %s\n%s",
+        run.handler.location,
+        run.job.lease.job_id,
+        LETTING_GO_SECONDS,
+        run.cause.value if run.cause else "",
+        stack,
+    )
+
+
+def refused(text: str, ending: "Returned | Raised") -> Raised:
+    """The ending of a handler that ended its transaction, with what it raised itself as the cause."""
+    error = HandlerEndedTransaction(text)
+    if isinstance(ending, Raised) and not isinstance(ending.error, HandlerEndedTransaction):
+        error.__cause__ = ending.error
+    return Raised(error)
+
+
+def torn(began: str, now: object) -> Torn:
+    """The ending of a run whose transaction is not the one that settled it."""
+    text = f"the handler ended the transaction by itself: it began as {began}, and at the end it is {now}"
+    return Torn(HandlerEndedTransaction(text))
