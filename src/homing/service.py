@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from homing.clock import Clock, SystemClock
@@ -12,6 +14,12 @@ from homing.errors import ServerUnavailable
 log = logging.getLogger("homing.service")
 
 MAX_ERROR_WAIT_SECONDS = 5.0
+
+PATIENCE_SECONDS = 120.0
+"""The longest that one tick of an ordinary loop may take; every call to a server inside it ends within 15 seconds."""
+
+STOPPING_SECONDS = 5.0
+"""How long a stop waits for a tick in flight before it is broken off."""
 
 
 class Progress(Enum):
@@ -23,11 +31,32 @@ class Progress(Enum):
     """Nothing more to do now: wait for the interval or for `wake`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """What a look at a loop shows. `silent_seconds`: since it turned last; more than `allowed_seconds` and it is stuck."""
+
+    name: str
+    dead: bool
+    away: bool
+    silent_seconds: float
+    allowed_seconds: float
+
+    @property
+    def trouble(self) -> str | None:
+        """Why this loop does no work any more, though nobody stopped it."""
+        if self.dead:
+            return f"the loop {self.name} is dead"
+        if self.silent_seconds > self.allowed_seconds:
+            return f"the loop {self.name} is stuck: it has not turned within {self.allowed_seconds:g} s"
+        return None
+
+
 class Loop:
     """Calls `tick` again and again until it is stopped; finishes the tick in flight, never interrupts it.
 
     An error of a tick is logged and the tick is tried again after a growing, jittered wait of at most five seconds: a loop does not
-    die. A server that is away is logged once per outage. `last_tick` (monotonic seconds) tells whether the loop still turns.
+    die. A server that is away is logged once per outage. `last_tick` (monotonic seconds) tells whether the loop still turns;
+    `patience_seconds` is the longest that one tick may take: beyond it, and beyond the rest between two ticks, the loop is stuck.
     """
 
     def __init__(
@@ -36,10 +65,12 @@ class Loop:
         tick: Callable[[], Awaitable[Progress]],
         *,
         interval_seconds: float,
+        patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
         self.interval_seconds = interval_seconds
+        self.patience_seconds = patience_seconds
         self.errors = 0
         self._tick = tick
         self._clock = clock or SystemClock()
@@ -51,23 +82,51 @@ class Loop:
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
+        self.last_tick = self._clock.monotonic()
         self._task = asyncio.create_task(self._run(), name=f"homing:{self.name}")
 
     def wake(self) -> None:
         """Make the next tick come now."""
         self._woken.set()
 
-    async def stop(self) -> None:
-        """Let the tick in flight finish, then end."""
+    async def stop(self, within_seconds: float = STOPPING_SECONDS) -> None:
+        """Let the tick in flight finish, then end; one that takes longer than `within_seconds` is broken off."""
         self._stopping = True
         self.wake()
-        if self._task is not None:
-            await self._task
+        if self._task is None:
+            return
+        _, slow = await asyncio.wait({self._task}, timeout=within_seconds)
+        if slow:
+            log.warning("%s has not finished its tick within %g s and is broken off", self.name, within_seconds)
+            self._task.cancel()
+            await asyncio.wait(slow, timeout=within_seconds)
+        if self._task.done() and not self._task.cancelled() and (error := self._task.exception()):
+            log.error("%s had died", self.name, exc_info=error)
 
     @property
     def running(self) -> bool:
         """Whether the loop turns."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def away(self) -> bool:
+        """Whether the last tick met a server that does not answer."""
+        return self._away
+
+    def look(self, now: float, awake_since: float = -math.inf) -> Turning:
+        """How the loop does at `now` (monotonic); it is blamed for no silence before `awake_since`. Any thread may look.
+
+        A loop that has not begun, or was told to stop, is in no trouble.
+        """
+        idle = self._task is None or self._stopping
+        longest_rest = max(self.interval_seconds * 1.1, MAX_ERROR_WAIT_SECONDS)
+        return Turning(
+            name=self.name,
+            dead=not idle and not self.running,
+            away=self._away,
+            silent_seconds=0.0 if idle else now - max(self.last_tick, awake_since),
+            allowed_seconds=longest_rest + self.patience_seconds,
+        )
 
     async def _run(self) -> None:
         while not self._stopping:
