@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.handlers import Handler, describe_function, inspect_parameters, kind_of
 from homing.app.options import Keep, Options, RateLimit, Retry
@@ -46,6 +46,41 @@ class Queue:
         self.alert = alert
         self._registry = registry
 
+    @overload
+    def handler(
+        self,
+        name: str,
+        *,
+        on: type[E],
+        at_least_once: bool = ...,
+        cpu: bool = ...,
+        batch: None = ...,
+        consumer: str | None = ...,
+        aliases: Sequence[str] = ...,
+        retry: Retry | None = ...,
+        timeout: timedelta | None = ...,
+        deadline: timedelta | None = ...,
+        keep_completed: Keep | None = ...,
+        keep_failed: Keep | None = ...,
+    ) -> Callable[[Callable[Concatenate[E, P], R]], Callable[Concatenate[E, P], R]]: ...
+
+    @overload
+    def handler(
+        self,
+        name: str,
+        *,
+        on: type[E],
+        batch: int,
+        at_least_once: bool = ...,
+        consumer: str | None = ...,
+        aliases: Sequence[str] = ...,
+        retry: Retry | None = ...,
+        timeout: timedelta | None = ...,
+        deadline: timedelta | None = ...,
+        keep_completed: Keep | None = ...,
+        keep_failed: Keep | None = ...,
+    ) -> Callable[[Callable[Concatenate[Sequence[E], P], R]], Callable[Concatenate[Sequence[E], P], R]]: ...
+
     def handler(
         self,
         name: str,
@@ -53,6 +88,7 @@ class Queue:
         on: type[E],
         at_least_once: bool = False,
         cpu: bool = False,
+        batch: int | None = None,
         consumer: str | None = None,
         aliases: Sequence[str] = (),
         retry: Retry | None = None,
@@ -60,11 +96,12 @@ class Queue:
         deadline: timedelta | None = None,
         keep_completed: Keep | None = None,
         keep_failed: Keep | None = None,
-    ) -> Callable[[Callable[Concatenate[E, P], R]], Callable[Concatenate[E, P], R]]:
+    ) -> Callable[[Callable[..., R]], Callable[..., R]]:
         """Register the decorated function as the consumer of an event.
 
         `async def` runs on the event loop, `def` in a thread of its own; `cpu=True` runs a `def` that takes only the event, and maybe
-        the `Job`, in a child process.
+        the `Job`, in a child process. `batch=100` calls an `async def` with up to so many events at once, as many as the queue's
+        concurrency lets run together; it returns nothing, or a result per event.
 
         Its first parameter is the event. A parameter typed `Transaction[...]` gives the exactly-once effect; without one, say
         `at_least_once=True`. `Job` gives the run; every other parameter is a resource of the lifespan, found by type.
@@ -75,7 +112,7 @@ class Queue:
             retry=retry, timeout=timeout, deadline=deadline, keep_completed=keep_completed, keep_failed=keep_failed
         )
 
-        def register(function: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+        def register(function: Callable[..., R]) -> Callable[..., R]:
             self._registry.register(
                 Handler(
                     consumer=check_name("consumer", consumer or f"{self.name}.{name}"),
@@ -85,8 +122,9 @@ class Queue:
                     function=function,
                     guarantee="at least once" if at_least_once else "once",
                     policy=own.over(self.options).policy(),
-                    parameters=inspect_parameters(function, on, at_least_once=at_least_once, cpu=cpu),
+                    parameters=inspect_parameters(function, on, at_least_once=at_least_once, cpu=cpu, batch=batch),
                     kind=kind_of(function, cpu=cpu),
+                    batch=batch,
                     aliases=tuple(check_name("alias", alias) for alias in aliases),
                     location=describe_function(function),
                 )

@@ -1,7 +1,7 @@
 """A handler as it was declared: which event, which guarantee, which parameters. Everything is checked here, at registration."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -78,6 +78,7 @@ class Handler:
     policy: Policy
     parameters: tuple[Parameter, ...]
     kind: Kind = "async"
+    batch: int | None = None
     aliases: tuple[str, ...] = ()
     location: str = field(compare=False, default="")
 
@@ -93,7 +94,12 @@ class Handler:
 
 
 def inspect_parameters(
-    function: Callable[..., Any], event: type[Event], *, at_least_once: bool, cpu: bool = False
+    function: Callable[..., Any],
+    event: type[Event],
+    *,
+    at_least_once: bool,
+    cpu: bool = False,
+    batch: int | None = None,
 ) -> tuple[Parameter, ...]:
     """Read a handler's signature, or raise a `RegistrationError` that names file, line and remedy."""
     where = describe_function(function)
@@ -102,6 +108,8 @@ def inspect_parameters(
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise RegistrationError(f"{where} is a generator: a handler does its work and returns")
     first, *rest = _typed_parameters(function, where)
+    if batch is not None:
+        first = (first[0], _check_batch(where, function, first[1], batch))
     if not (inspect.isclass(first[1]) and issubclass(event, first[1]) and issubclass(first[1], Event)):
         raise RegistrationError(
             f"{where} is registered on={event.__name__}, but its first parameter {first[0]!r} is {_name(first[1])}: "
@@ -183,6 +191,19 @@ def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_
         raise RegistrationError(
             f"{where} takes no Transaction[...], so it may run more than once: say at_least_once=True, or take the transaction"
         )
+
+
+def _check_batch(where: str, function: Callable[..., Any], annotation: Any, batch: int) -> Any:
+    """The event class inside `Sequence[...]`, when the handler may take batches."""
+    if batch < 1:
+        raise RegistrationError(f"{where} says batch={batch}: at least 1 event a call")
+    if not inspect.iscoroutinefunction(function):
+        raise RegistrationError(f"{where} says batch={batch} and is a plain function: batch handlers are `async def`")
+    if get_origin(annotation) not in (Sequence, list) or not get_args(annotation):
+        raise RegistrationError(
+            f"{where} says batch={batch}: annotate its first parameter as Sequence[...] of the event"
+        )
+    return get_args(annotation)[0]
 
 
 def _check_cpu(where: str, function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> None:

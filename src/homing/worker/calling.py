@@ -63,10 +63,12 @@ async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: flo
 
 async def _contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     try:
-        value = await run.handler.function(run.event, **arguments)
+        if run.handler.batch is None:
+            return returned(await run.handler.function(run.event, **arguments))
+        value = await run.handler.function([run.event], **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
         return Raised(error)
-    return returned(value)
+    return returned(value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value)
 
 
 def _stack_of(task: asyncio.Task[Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from uuid import UUID
 
-from homing.app.handlers import Guarantee
+from homing.app.handlers import Guarantee as GuaranteeName
 from homing.clock import Clock
 from homing.config.logs import log_fields
 from homing.errors import ServerUnavailable
@@ -14,30 +14,34 @@ from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import Completed, Outcome, Postponed, outcome_name
 from homing.queue.port import ClaimRequest, Engine, Finished, Held
 from homing.trace import Trace, enter_trace
+from homing.worker.batches import Guarantee
 from homing.worker.catalogue import Catalogue
 from homing.worker.ending import end_job
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
-from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Cause, Run
 
 log = logging.getLogger("homing.worker")
 
 
 class Executor:
-    """Executes claimed jobs; keeps the table of runs, by lease, so that each can be told to end."""
+    """Executes claimed jobs; keeps the table of runs, by lease, so that each can be told to end.
+
+    `on_interrupted` is called when a run could not be judged or settled, before the next job is claimed.
+    """
 
     def __init__(
         self,
         *,
         engine: Engine,
         catalogue: Catalogue,
-        guarantees: Mapping[Guarantee, AtLeastOnce | Once],
+        guarantees: Mapping[GuaranteeName, Guarantee],
         judge: Judge,
         leases: LeaseKeeper,
         ledger_id: UUID,
         clock: Clock,
+        on_interrupted: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
@@ -46,6 +50,7 @@ class Executor:
         self._leases = leases
         self._ledger_id = ledger_id
         self._clock = clock
+        self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
         self._stuck: list[Run] = []
 
@@ -58,6 +63,8 @@ class Executor:
             run = opened if isinstance(opened, Run) else None
             with self._context(job, run):
                 outcome = await self._outcome(opened)
+                if isinstance(outcome, Postponed) and outcome.how == "interrupted":
+                    self._on_interrupted()
                 policy = None if run is None else run.handler.policy
                 finished = await end_job(self._engine, job, outcome, policy, claim_next())
                 self._report(job, run, outcome, finished, self._clock.monotonic() - started)
@@ -72,6 +79,10 @@ class Executor:
             return False
         run.cancel(cause)
         return True
+
+    def run_of_task(self, name: str) -> Run | None:
+        """The run whose handler is the task of this name; any thread may ask."""
+        return next((run for run in list(self._runs.values()) if name == f"run:{run.job.lease.job_id}"), None)
 
     @property
     def stuck(self) -> int:

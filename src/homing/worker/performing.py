@@ -45,10 +45,10 @@ class AtLeastOnce:
             return Stopped(decision)
         ending = await self._caller.call(run)
         if isinstance(ending, Returned):
-            await self._settle(run, ending.result)
+            await self.settle(run, ending.result)
         return ending
 
-    async def _settle(self, run: Run, result: str) -> None:
+    async def settle(self, run: Run, result: str) -> None:
         """The effect has happened, so that this is not given up while the process lives: the lease is renewed meanwhile."""
         wait_seconds = 0.1
         while True:

@@ -87,9 +87,12 @@ class OpenTransaction:
         session.sync_session.info[_WATCH] = self
 
     async def fetch(self, statement: Statement, **values: object) -> dict[str, Any] | None:
+        rows = await self.fetch_all(statement, **values)
+        return rows[0] if rows else None
+
+    async def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
         result = await self._connection.execute(_clause(statement), statement_values(statement, values))
-        row = result.mappings().first() if result.returns_rows else None
-        return None if row is None else dict(row)
+        return [dict(row) for row in result.mappings()] if result.returns_rows else []
 
     async def flush(self) -> None:
         await self.session.flush()

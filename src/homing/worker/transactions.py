@@ -29,6 +29,10 @@ class HandlerTransaction(Protocol):
         """Run one of Homing's statements in this transaction; its first row, if any."""
         ...
 
+    async def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
+        """Run one of Homing's statements in this transaction; its rows."""
+        ...
+
     async def flush(self) -> None:
         """Send what the session still holds, and refuse what the database refuses."""
         ...

@@ -19,20 +19,26 @@ from homing.ledger.ledger import Ledger
 from homing.queue.job import Lease
 from homing.queue.port import Engine
 from homing.service import Loop, Progress, stop_all
+from homing.worker.batches import BatchAtLeastOnce, BatchOnce
 from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
 from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
+from homing.worker.health import Health, judge_health
 from homing.worker.judging import Judge
 from homing.worker.lanes import Claimer, Lane
 from homing.worker.leases import LeaseKeeper
+from homing.worker.ledger_outage import LedgerOutage
 from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Cause
 from homing.worker.settling import Settler
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
+
+CLAIM_PATIENCE_SECONDS = 60.0
+"""The longest that one turn of the claim loop may take: it waits at most five seconds, and each of its calls ends in as many."""
 
 ENDING_SECONDS = LETTING_GO_SECONDS + 5.0
 """How long runs may take to end once they were told to, before they are left behind."""
@@ -61,6 +67,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
         self.leases_lost = 0
+        self._draining = False
         self._lanes: list[Lane] = []
         self._loops: list[Loop] = []
 
@@ -88,19 +95,22 @@ class Worker:
             engine=self._engine,
             catalogue=Catalogue(self._app.handlers),
             guarantees={
-                "once": Once(gate, self._ledger, sources, caller, self._clock),
-                "at least once": AtLeastOnce(gate, Settler(self._ledger), caller),
+                "once": BatchOnce(Once(gate, self._ledger, sources, caller, self._clock), sources, caller),
+                "at least once": BatchAtLeastOnce(AtLeastOnce(gate, Settler(self._ledger), caller), gate, caller),
             },
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
             ledger_id=self._ledger.ledger_id,
             clock=self._clock,
+            on_interrupted=lambda: self._outage.doubt(),  # noqa: PLW0108 - it is made after the lanes, and those after this
         )
         self._lanes = [self._lane(queue) for queue in queues]
         self._warn_of_few_connections(sources)
         self._claimer = Claimer(self._lanes, self._engine, self._clock)
+        self._outage = LedgerOutage(self._ledger, pause=self._claimer.pause, resume=self._claimer.resume)
         self._loops = [
-            Loop("claim", self._claimer.tick, interval_seconds=0.2),
+            Loop("claim", self._claimer.tick, interval_seconds=0.2, patience_seconds=CLAIM_PATIENCE_SECONDS),
+            self._outage.loop,
             *(self._rescue_loop(queue.name) for queue in queues),
         ]
         self._leases.start()
@@ -113,9 +123,11 @@ class Worker:
 
         Leases are renewed to the end. What is left behind is run again elsewhere when its lease ends.
         """
+        began = self._clock.monotonic()
+        self._draining = True
         self._claimer.stop()
         await stop_all(self._loops)
-        left = await self._wait_for_runs(grace_seconds)
+        left = await self._wait_for_runs(max(0.0, grace_seconds - (self._clock.monotonic() - began)))
         if left:
             log.warning("%d runs have not ended after %g s and are given back", left, grace_seconds)
             self._executor.cancel_all(Cause.SHUTDOWN)
@@ -136,6 +148,19 @@ class Worker:
     def loops(self) -> Sequence[Loop]:
         """The background loops, for health."""
         return tuple(self._loops)
+
+    def health(self) -> Health:
+        """Whether the worker lives and claims, from what its loops show now; not ready before `start`."""
+        if not self._loops:
+            return Health(live=True, ready=False, reasons=("the worker has not started",))
+        now = self._clock.monotonic()
+        turning = [loop.look(now) for loop in self._loops]
+        return judge_health(turning, draining=self._draining, paused=self._outage.doubted)
+
+    def describe_task(self, name: str) -> str | None:
+        """Which handler and job a task of this name runs, for people; any thread may ask."""
+        run = self._executor.run_of_task(name)
+        return None if run is None else f"{run.handler.location} (job {run.job.lease.job_id})"
 
     def _served(self) -> list[Queue]:
         return [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]

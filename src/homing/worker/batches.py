@@ -1,0 +1,213 @@
+"""Batch handlers: many events in one call, and in one transaction where the handler takes one.
+
+A run joins the batch that leaves next: alone it leaves at once, in a crowd up to `batch` of them leave together. When a batch fails,
+nothing of it is kept, and its events are run one by one, so that a bad one costs the others nothing but time.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from homing.app.handlers import Handler, Kind
+from homing.errors import AttemptTimeout, PermanentError
+from homing.ledger.gate import Run as MayRun
+from homing.ledger.ledger import LOCK_SECONDS
+from homing.schema.statement import load
+from homing.trace import Trace, enter_trace
+from homing.worker.calling import Caller
+from homing.worker.coalescer import Coalescer
+from homing.worker.endings import (
+    LETTING_GO_SECONDS,
+    Ending,
+    Raised,
+    Returned,
+    Stopped,
+    Unsure,
+    returned,
+    torn,
+)
+from homing.worker.gating import Gatekeeper
+from homing.worker.performing import AtLeastOnce, Once
+from homing.worker.run import Run
+from homing.worker.settling import kept_result
+from homing.worker.transactions import AnySource, HandlerTransaction, TransactionSource, is_connection_error
+
+SETTLE_BATCH = load("homing.worker", "settle_batch")
+FINISH_BATCH = load("homing.worker", "finish_batch")
+
+Endings = dict[int, Ending]
+"""What came of the runs of a batch, by their place in it; a place that is missing must be run alone."""
+
+
+class Guarantee(Protocol):
+    """How one run is performed."""
+
+    async def perform(self, run: Run) -> Ending:
+        """Perform one run."""
+        ...
+
+
+class Batching(ABC):
+    """Performs the runs of batch handlers together, and every other run as `alone` does."""
+
+    def __init__(self, alone: Guarantee) -> None:
+        self._alone = alone
+        self._batches: dict[str, Coalescer[Run, Ending]] = {}
+
+    async def perform(self, run: Run) -> Ending:
+        """Perform a run, with others of its handler where it is a batch handler."""
+        if run.handler.batch is None or run.generation is None:
+            return await self._alone.perform(run)
+        batch = self._batches.get(run.handler.consumer)
+        if batch is None:
+            batch = Coalescer(self._perform_all, most=run.handler.batch)
+            self._batches[run.handler.consumer] = batch
+        return await batch.ask(run)
+
+    async def _perform_all(self, runs: Sequence[Run]) -> list[Ending]:
+        if len(runs) == 1:
+            return [await self._alone.perform(runs[0])]
+        with enter_trace(Trace(trace_id=runs[0].trace_id, traceparent=runs[0].envelope.traceparent)):
+            endings = await self._together(runs)
+        for place, run in enumerate(runs):
+            if place not in endings:
+                endings[place] = await self._alone.perform(run)
+        return [endings[place] for place in range(len(runs))]
+
+    @abstractmethod
+    async def _together(self, runs: Sequence[Run]) -> Endings:
+        """Perform runs of one batch handler in one call."""
+
+
+class BatchAtLeastOnce(Batching):
+    """Gate all, call once, settle all."""
+
+    def __init__(self, alone: AtLeastOnce, gate: Gatekeeper, caller: Caller) -> None:
+        super().__init__(alone)
+        self._one = alone
+        self._gate = gate
+        self._caller = caller
+
+    async def _together(self, runs: Sequence[Run]) -> Endings:
+        decisions = await asyncio.gather(*(self._gate.ask(run.case) for run in runs))
+        endings: Endings = {
+            place: Stopped(decision) for place, decision in enumerate(decisions) if not isinstance(decision, MayRun)
+        }
+        places = [place for place in range(len(runs)) if place not in endings]
+        if not places:
+            return endings
+        results = await call_batch([runs[place] for place in places], self._caller, None)
+        endings |= zip_endings(places, results)
+        await asyncio.gather(
+            *(
+                self._one.settle(runs[place], ending.result)
+                for place, ending in endings.items()
+                if isinstance(ending, Returned)
+            )
+        )
+        return endings
+
+
+class BatchOnce(Batching):
+    """Settle all, call once, commit: one transaction for the batch."""
+
+    def __init__(self, alone: Once, sources: Mapping[tuple[Any, Kind], AnySource], caller: Caller) -> None:
+        super().__init__(alone)
+        self._sources = sources
+        self._caller = caller
+
+    async def _together(self, runs: Sequence[Run]) -> Endings:
+        try:
+            async with self._source(runs[0].handler).open() as transaction:
+                return await self._settle_and_call(runs, transaction)
+        except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's
+            if is_connection_error(error):
+                return dict.fromkeys(range(len(runs)), Unsure(f"{type(error).__name__}: {error}"))
+            return {}
+
+    async def _settle_and_call(self, runs: Sequence[Run], transaction: HandlerTransaction) -> Endings:
+        async with asyncio.timeout(LOCK_SECONDS):
+            rows = await transaction.fetch_all(
+                SETTLE_BATCH,
+                event_ids=[run.event_id for run in runs],
+                consumers=[run.consumer for run in runs],
+                generations=[run.generation for run in runs],
+            )
+        settled = {(row["event_id"], row["consumer"]) for row in rows}
+        places = [place for place, run in enumerate(runs) if (run.event_id, run.consumer) in settled]
+        if not places:
+            return {}
+        members = [runs[place] for place in places]
+        results = await call_batch(members, self._caller, transaction.session)
+        if transaction.ended is not None or not isinstance(results, list):
+            return zip_endings(places, results) if not isinstance(results, list) else {}
+        return zip_endings(places, await self._commit(members, results, rows[0]["transaction_id"], transaction))
+
+    async def _commit(
+        self, members: Sequence[Run], results: Sequence[Returned], began: str, transaction: HandlerTransaction
+    ) -> Sequence[Ending]:
+        await transaction.flush()
+        last = await transaction.fetch(
+            FINISH_BATCH,
+            event_ids=[run.event_id for run in members],
+            consumers=[run.consumer for run in members],
+            results=[kept_result(result.result) for result in results],
+        )
+        now = None if last is None else last["transaction_id"]
+        if now != began:
+            return [torn(began, now)] * len(members)
+        await transaction.commit()
+        return results
+
+    def _source(self, handler: Handler) -> TransactionSource:
+        parameter = handler.transaction
+        if parameter is None:
+            raise AssertionError(f"{handler.consumer} takes no transaction")
+        return cast("TransactionSource", self._sources[parameter.type, handler.kind])
+
+
+def zip_endings(places: Sequence[int], results: "Sequence[Ending] | dict[int, Ending]") -> Endings:
+    """Put the results of the members back to their places in the batch."""
+    if isinstance(results, dict):
+        return {places[member]: ending for member, ending in results.items()}
+    return dict(zip(places, results, strict=True))
+
+
+async def call_batch(runs: Sequence[Run], caller: Caller, session: object) -> list[Returned] | Endings:
+    """Call a batch handler once: a result per run, or the endings of those that were told to end; the others go alone.
+
+    The time of one attempt is the time of the whole batch.
+    """
+    handler = runs[0].handler
+    events = [run.event for run in runs]
+    task = asyncio.create_task(_contain(handler, events, caller.arguments(runs[0], session)))
+    told = [run.watch(task) for run in runs]
+    waited: set[asyncio.Future[Any]] = {task, *told}
+    await asyncio.wait(waited, timeout=caller.timeout_seconds(runs[0]), return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=LETTING_GO_SECONDS)
+    if task.done() and not task.cancelled() and isinstance(task.result(), list):
+        return cast("list[Returned]", task.result())
+    return {
+        place: Raised(AttemptTimeout(run.cause.value), run.cause, stuck=not task.done())
+        for place, run in enumerate(runs)
+        if run.cause is not None
+    }
+
+
+async def _contain(handler: Handler, events: Sequence[Any], arguments: dict[str, Any]) -> list[Returned] | Raised:
+    try:
+        value = await handler.function(events, **arguments)
+    except BaseException as error:  # noqa: BLE001 - the batch has failed; each run alone will show whose failure it is
+        return Raised(error)
+    if value is None:
+        return [Returned("null")] * len(events)
+    if not isinstance(value, (list, tuple)) or len(value) != len(events):
+        return Raised(
+            PermanentError(f"a batch of {len(events)} returned {type(value).__name__}, not a result per event")
+        )
+    results = [returned(result) for result in value]
+    refused = next((result for result in results if isinstance(result, Raised)), None)
+    return refused if refused is not None else cast("list[Returned]", results)
