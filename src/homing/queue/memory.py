@@ -9,7 +9,18 @@ from homing.ids import JobId
 from homing.queue.admission import refusal
 from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_queue import MemoryQueue
-from homing.queue.port import Accepted, AddResult, ClaimRequest, Extender, Finished, Held, Idle, Refused
+from homing.queue.port import (
+    Accepted,
+    AddResult,
+    ClaimRequest,
+    Extender,
+    Finished,
+    Held,
+    Idle,
+    Limit,
+    QueueSettings,
+    Refused,
+)
 
 
 class MemoryEngine:
@@ -119,6 +130,18 @@ class MemoryEngine:
         self._changed.set()
         return held
 
+    async def throttle(self, queue: str, seconds: float, limit: Limit | None) -> None:
+        """Let no worker start a job of the queue for `seconds` from now."""
+        with self._guard:
+            self._queue(queue).limits.pause(seconds, limit)
+
+    async def push_settings(self, queue: str, settings: QueueSettings) -> None:
+        """Make the queue hold these settings, until it is flushed."""
+        with self._guard:
+            self._queue(queue).limits.push(settings)
+            self._queue(queue).leave_marker()
+        self._changed.set()
+
     def extender(self) -> Extender:
         """A renewer for use in another thread."""
         return _MemoryExtender(self)
@@ -211,7 +234,11 @@ class MemoryEngine:
             return self._and_next(queue, queue.finish(job.lease, failure, mark, keep), claim_next)
 
     def _and_next(self, queue: MemoryQueue, held: Held, claim_next: ClaimRequest | None) -> Finished:
-        if held is not Held.HELD or claim_next is None:
+        if held is not Held.HELD:
+            return Finished(held)
+        if claim_next is None:
+            queue.leave_marker()
+            self._changed.set()
             return Finished(held)
         return Finished(held, queue.claim(claim_next))
 

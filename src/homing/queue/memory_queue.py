@@ -9,7 +9,8 @@ from itertools import count
 from homing.clock import Clock
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
-from homing.queue.port import ClaimRequest, Held, Idle, Limit
+from homing.queue.memory_limits import MemoryLimits
+from homing.queue.port import ClaimRequest, Held, Idle
 
 
 class State(Enum):
@@ -51,8 +52,7 @@ class MemoryQueue:
         self._finished: dict[State, dict[JobId, float]] = {State.COMPLETED: {}, State.FAILED: {}}
         self._suspects: set[JobId] = set()
         self._next_look = float("-inf")
-        self._window_ends = float("-inf")
-        self._window_starts = 0
+        self.limits = MemoryLimits(clock)
         self._turn = count(1)
         self._has_marker = False
 
@@ -71,18 +71,24 @@ class MemoryQueue:
     def claim(self, request: ClaimRequest) -> ClaimedJob | Idle:
         """Lease the next job: those without a priority first, then by priority, then in the order they came."""
         self._promote()
-        blocked = self._limit_wait_seconds(request.limit)
+        blocked = self.limits.wait_seconds(request.limit)
         if blocked > 0:
-            return Idle(retry_seconds=blocked)
+            return Idle(retry_seconds=blocked, limited=True)
+        if self.limits.is_full(self._active):
+            return Idle()
         entry = self._next_entry()
         if entry is None:
             return Idle(self.seconds_to_due())
-        self._note_start(request.limit)
+        self.limits.note_start(request.limit)
         entry.state = State.ACTIVE
         entry.starts += 1
         entry.token, entry.lease_ends = request.token, self._now() + request.lease_seconds
         self._has_marker = True  # there may be more: the next waiter finds out
         return self._claimed(entry, request.token)
+
+    def leave_marker(self) -> None:
+        """Let a waiter claim: a slot of a bounded queue became free, and whoever held it takes no more."""
+        self._has_marker = True
 
     def take_marker(self) -> bool:
         """Whether a waiter should claim; one waiter is told once, as with BullMQ's markers."""
@@ -245,17 +251,8 @@ class MemoryQueue:
             heapq.heappop(self._ordered[State.PRIORITIZED])
         return first
 
-    def _limit_wait_seconds(self, limit: Limit | None) -> float:
-        if limit is None or self._window_starts < limit.jobs:
-            return 0.0
-        return max(0.0, self._window_ends - self._now())
-
-    def _note_start(self, limit: Limit | None) -> None:
-        if limit is None:
-            return
-        if self._now() >= self._window_ends:
-            self._window_ends, self._window_starts = self._now() + limit.seconds, 0
-        self._window_starts += 1
+    def _active(self) -> int:
+        return sum(entry.state is State.ACTIVE for entry in self._entries.values())
 
     def _claimed(self, entry: _Entry, token: LeaseToken) -> ClaimedJob:
         return ClaimedJob(

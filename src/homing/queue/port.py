@@ -21,6 +21,23 @@ class Limit:
     seconds: float
 
 
+class Unsaid(Enum):
+    """Nobody here said anything: what is set already stays."""
+
+    UNSAID = "unsaid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """What a queue imposes on all its workers, ours or not: `concurrency` = jobs at once over all of them.
+
+    `None` = no bound, a former one is removed.
+    """
+
+    concurrency: int | Unsaid | None = Unsaid.UNSAID
+    limit: Limit | Unsaid | None = Unsaid.UNSAID
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A job that the engine would not take; `error` says why, for the row that keeps it."""
@@ -39,7 +56,11 @@ AddResult = Accepted | Refused
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """The terms of a claim: a fresh token, the length of the lease, the queue's limit, and who asks."""
+    """The terms of a claim: a fresh token, the length of the lease, the queue's limit, and who asks.
+
+    As everywhere in BullMQ, the queue's settings decide how many jobs may start, and the claim over which time; each
+    stands in for the other where one of them says nothing.
+    """
 
     token: LeaseToken
     lease_seconds: float
@@ -50,9 +71,11 @@ class ClaimRequest:
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Nothing to claim now. `retry_seconds`: when something may become claimable by time alone (a limit's next
-    permit, a delayed job); `None` = only an add can change it."""  # noqa: D205, D209 - one thought, two fields
+    permit, a delayed job); `None` = only an add can change it. `limited`: nothing can be claimed before then, not
+    even a job that is added meanwhile."""  # noqa: D205, D209 - one thought, two fields
 
     retry_seconds: float | None = None
+    limited: bool = False
 
 
 class Held(Enum):
@@ -153,6 +176,18 @@ class Engine(Protocol):
 
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next: its attempt and its turn are refunded."""
+        ...
+
+    async def throttle(self, queue: str, seconds: float, limit: Limit | None) -> None:
+        """Let no worker, ours or not, start a job of the queue for `seconds` from now; a longer pause stays as it is.
+
+        `limit`: the queue's own, `None` without one. It is made part of the queue's settings where they name none, since
+        workers heed a pause only on a queue with a limit.
+        """
+        ...
+
+    async def push_settings(self, queue: str, settings: QueueSettings) -> None:
+        """Make the queue hold these settings; pushing again changes nothing."""
         ...
 
     def extender(self) -> Extender:

@@ -44,6 +44,11 @@ class QueueKeys:
         return self.part("meta")
 
     @cached_property
+    def limiter(self) -> str:
+        """The counter of starts, which lives as long as the limit's window."""
+        return self.part("limiter")
+
+    @cached_property
     def add_standard(self) -> tuple[str, ...]:
         """KEYS of addStandardJob."""
         return self._parts("wait paused meta id completed delayed active events marker")

@@ -86,8 +86,10 @@ class RedisLeasing(RedisSession):
         if isinstance(reply, list):
             return await self._finished(job, reply, claim_next)
         held = self._held(job, reply)
-        if held is not Held.HELD or claim_next is None:
+        if held is not Held.HELD:
             return Finished(held)
+        if claim_next is None:
+            return await self._without_next(job)
         return Finished(held, await self._or_nothing(job.lease.queue, self.claim(job.lease.queue, claim_next)))
 
     async def release(self, job: ClaimedJob) -> Held:
@@ -122,12 +124,19 @@ class RedisLeasing(RedisSession):
         arguments = (*identity, fetch, keys.base, options, ending.updates)
         return await run(self._main, self._scripts.move_to_finished, target, *arguments)
 
+    async def _without_next(self, job: ClaimedJob) -> Finished:
+        """The answer to a finish that wants nothing more. The slot it frees may be what a bounded queue's other workers
+        wait for, and no script tells them.
+        """  # noqa: D205 - one thought
+        await self._wake_others(self._keys(job.lease.queue))
+        return Finished(Held.HELD)
+
     async def _wake_others(self, keys: QueueKeys) -> None:
-        """Set the marker, which the script leaves out for a job with a priority."""
+        """Set the marker where a script leaves it out: for a job with a priority, and on a full queue."""
         try:
             await self._main.call("ZADD", keys.marker, 0, "0")
         except ServerUnavailable as error:
-            _log.warning("gave a job of queue %s back; waiting workers notice only by time: %s", keys.queue, error)
+            _log.warning("a slot of queue %s became free; waiting workers notice only by time: %s", keys.queue, error)
 
     async def _or_nothing(self, queue: str, claiming: Awaitable[ClaimedJob | Idle]) -> ClaimedJob | Idle:
         """The claim that follows a finish: the finish took effect, and its answer must not be lost with the claim's."""
@@ -163,7 +172,9 @@ class RedisLeasing(RedisSession):
     async def _finished(self, job: ClaimedJob, reply: Any, claim_next: ClaimRequest | None) -> Finished:
         if not isinstance(reply, list):
             held = self._held(job, reply)
-            return Finished(held, Idle() if held is Held.HELD and claim_next is not None else None)
+            if held is not Held.HELD:
+                return Finished(held)
+            return await self._without_next(job) if claim_next is None else Finished(held, Idle())
         if claim_next is None:
             raise self._not_understood(f"finishing {job.lease.job_id}", reply)
         keys = self._keys(job.lease.queue)
@@ -193,7 +204,7 @@ class RedisLeasing(RedisSession):
 
     def _idle(self, limit_ms: int, due_ms: int) -> Idle:
         if limit_ms:
-            return Idle(retry_seconds=limit_ms / 1000)
+            return Idle(retry_seconds=limit_ms / 1000, limited=True)
         if due_ms:
             return Idle(retry_seconds=max(0.0, (due_ms - self._now_ms()) / 1000))
         return Idle()
