@@ -65,6 +65,10 @@ class Lane:
         """Whether a job that appears now could be claimed now."""
         return self.open and self.free > 0
 
+    def may_claim(self) -> bool:
+        """Whether a claim makes sense now."""
+        return self.listening() and self.resume_at <= self._clock.monotonic()
+
     def wake(self) -> None:
         """Claim at the next fill, whatever was known before."""
         self.resume_at = 0.0
@@ -72,7 +76,7 @@ class Lane:
     async def fill(self) -> None:
         """Claim until the slots are full or nothing is left; claims double as long as each of them finds a job."""
         wanted = 1
-        while self.open and self.free > 0 and self.resume_at <= self._clock.monotonic():
+        while self.may_claim():
             claims = await asyncio.gather(
                 *(self._engine.claim(self.queue, self._request()) for _ in range(min(wanted, self.free))),
                 return_exceptions=True,
@@ -133,6 +137,7 @@ class Claimer:
         self._changed = asyncio.Event()
         self._waiting = False
         self._stopped = False
+        self._failing: set[str] = set()
 
     def notice(self) -> None:
         """A slot became free, or the worker stops: look at the lanes again."""
@@ -156,20 +161,45 @@ class Claimer:
             lane.open = False
         self.notice()
 
+    def pause(self) -> None:
+        """Claim nothing until `resume`; runs go on, and end without claiming the next job."""
+        for lane in self._lanes:
+            lane.open = False
+        self.notice()
+
+    def resume(self) -> None:
+        """Claim again, unless the worker has stopped meanwhile."""
+        if self._stopped:
+            return
+        for lane in self._lanes:
+            lane.open = True
+            lane.wake()
+        self.notice()
+
     async def _fill(self) -> None:
         """Fill every lane; one that fails tries again later, and only the failure of all of them is raised."""
+        tried = {lane.queue for lane in self._lanes if lane.may_claim()}
         results = await asyncio.gather(*(lane.fill() for lane in self._lanes), return_exceptions=True)
         failed = [(lane, result) for lane, result in zip(self._lanes, results, strict=True) if result is not None]
         if failed and len(failed) == len(self._lanes):
             raise failed[0][1]
         for lane, error in failed:
-            log.warning("queue %s: nothing can be claimed, trying again: %s", lane.queue, error)
+            if lane.queue not in self._failing:
+                log.warning("queue %s: nothing can be claimed, trying until it can: %s", lane.queue, error)
             lane.resume_at = self._clock.monotonic() + FAILED_LANE_SECONDS
+        self._failing = (self._failing - tried) | {lane.queue for lane, _ in failed}
+
+    async def _wait_for_a_change(self, seconds: float) -> None:
+        """All slots are taken, or the lanes are paused: the claim loop turns all the same, so that it can be seen to live."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
 
     async def _wait(self) -> None:
         listening = [lane for lane in self._lanes if lane.listening()]
         if not listening:
-            await self._changed.wait()
+            await self._wait_for_a_change(POLL_SECONDS)
             return
         now = self._clock.monotonic()
         timeout = max(0.001, min(lane.resume_at for lane in listening) - now)
