@@ -51,8 +51,16 @@ class ErrorReport:
         return dump_json({"class": self.error_class, "text": self.text, "stack": self.stack, "frame": self.frame})
 
 
+class Reported:
+    """An error that was raised in another process, which sent its `report`."""
+
+    report: ErrorReport
+
+
 def report_error(error: BaseException) -> ErrorReport:
     """The report of an exception, its causes included in the stack."""
+    if isinstance(error, Reported):
+        return error.report
     stack = "".join(traceback.format_exception(error))
     frames = traceback.extract_tb(error.__traceback__)
     frame = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].name}" if frames else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from homing.app.handlers import Parameter
 from homing.app.resources import Provider
-from homing.errors import PermanentError
+from homing.worker.children.pool import Children
 from homing.worker.endings import Raised, Returned, await_ending, returned
 from homing.worker.run import Run
 from homing.worker.threads import call_in_thread, contain
@@ -17,9 +17,10 @@ from homing.worker.threads import call_in_thread, contain
 class Caller:
     """Calls handlers with what they ask for. `timeout_seconds`: the longest run of a handler that says nothing itself."""
 
-    def __init__(self, provider: Provider, timeout_seconds: float) -> None:
+    def __init__(self, provider: Provider, timeout_seconds: float, children: Children) -> None:
         self._provider = provider
         self._timeout_seconds = timeout_seconds
+        self._children = children
 
     async def call(self, run: Run, session: object = None) -> Returned | Raised:
         """Run the handler to its end; `session` is what a parameter typed `Transaction[...]` gets."""
@@ -31,7 +32,7 @@ class Caller:
             case "thread":
                 return await call_in_thread(run, lambda: contain(run, arguments), timeout_seconds)
             case "process":
-                return Raised(PermanentError("child processes are not open in this worker"))
+                return await self._children.call(run, timeout_seconds)
 
     def arguments(self, run: Run, session: object) -> dict[str, Any]:
         """What the handler's parameters get besides the event, by name."""

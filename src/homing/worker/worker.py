@@ -22,6 +22,8 @@ from homing.service import Loop, Progress, stop_all
 from homing.worker.batches import BatchAtLeastOnce, BatchOnce
 from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
+from homing.worker.children.names import check_findable
+from homing.worker.children.pool import Children
 from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
@@ -74,12 +76,13 @@ class Worker:
     async def start(self) -> None:
         """Check what handlers ask for against what is provided, and begin to claim.
 
-        Raises `RegistrationError` for parameters that nothing fills, `ConfigurationError` when a transaction would be in another
+        Raises `RegistrationError` for parameters that nothing fills and for handlers that no child process could find, `ConfigurationError` when a transaction would be in another
         database than the ledger's.
         """
         queues = self._served()
         handlers = self._app.handlers  # all of them: a moved handler's old deliveries still come from its former queue
         check_resources(handlers, self._provider)
+        check_findable(handlers)
         sources = find_sources(handlers, self._provider)
         await check_sources(sources, self._ledger.ledger_id)
         self._leases = LeaseKeeper(
@@ -90,7 +93,8 @@ class Worker:
         )
         dead_letters = DeadLetters(self._ledger)
         gate = Gatekeeper(self._ledger, dead_letters)
-        caller = Caller(self._provider, self._settings.attempt_timeout.total_seconds())
+        self._children = Children(self._settings)
+        caller = Caller(self._provider, self._settings.attempt_timeout.total_seconds(), self._children)
         self._executor = Executor(
             engine=self._engine,
             catalogue=Catalogue(self._app.handlers),
@@ -134,6 +138,7 @@ class Worker:
             left = await self._wait_for_runs(ENDING_SECONDS)
         if left:
             log.error("%d runs did not end; their jobs come back when their leases end", left)
+        await self._children.close()
         await self._leases.stop()
         if stuck := self._executor.stuck:
             log.error("%d handlers ignored being told to end; their jobs were given back all the same", stuck)

@@ -29,11 +29,8 @@ def _serve(host: Host, request: Frame) -> None:
         host.answer({"broken": describe(error)})
         return
     host.tell({"began": True})
-    match _call(function, event_class, request):
-        case Returned(result=result):
-            host.answer({"returned": result})
-        case Raised(error=error):
-            host.answer({"raised": describe(error)})
+    ending = _call(function, event_class, request)
+    host.answer({"returned": ending.result} if isinstance(ending, Returned) else {"raised": describe(ending.error)})
 
 
 def _call(function: Any, event_class: Any, request: Frame) -> Returned | Raised:

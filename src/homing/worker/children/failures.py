@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from homing.deadletters.report import ErrorReport, report_error
+from homing.deadletters.report import ErrorReport, Reported, report_error
 from homing.errors import HomingError, PermanentError, RetryLater, Throttled
 from homing.worker.children.frames import Frame
 from homing.worker.classify import is_conflict
@@ -15,31 +15,25 @@ class ChildDied(HomingError):  # noqa: N818 - the sentence a person reads in the
     """A child process ended, or could not be started, before it had said what came of its work."""
 
 
-class Reported:
-    """An error that was raised elsewhere; `report` is what is known of it."""
-
-    report: ErrorReport
-
-
-class FailedInChild(Reported, HomingError):
+class TransientInChildError(Reported, HomingError):
     """Transient, as every error is that does not say otherwise."""
 
     sqlstate: str | None = None
 
 
-class PermanentInChild(Reported, PermanentError):
+class PermanentInChildError(Reported, PermanentError):
     """`PermanentError` or one of its kinds."""
 
 
-class LaterInChild(Reported, RetryLater):
+class LaterInChildError(Reported, RetryLater):
     """`RetryLater` or one of its kinds."""
 
 
-class ThrottledInChild(Reported, Throttled):
+class ThrottledInChildError(Reported, Throttled):
     """`Throttled` or one of its kinds."""
 
 
-AnyInChild = FailedInChild | PermanentInChild | LaterInChild | ThrottledInChild
+AnyInChild = TransientInChildError | PermanentInChildError | LaterInChildError | ThrottledInChildError
 
 
 def describe(error: BaseException) -> Frame:
@@ -57,7 +51,7 @@ def describe(error: BaseException) -> Frame:
     return described
 
 
-def rebuild(described: Frame) -> BaseException:
+def rebuild(described: Frame) -> AnyInChild:
     """An error that is judged and shown as the one it was made from."""
     report = ErrorReport(**described["report"])
     error = _of_meaning(described["meaning"], report, described.get("delay_seconds", 0.0))
@@ -68,12 +62,12 @@ def rebuild(described: Frame) -> BaseException:
 def _of_meaning(meaning: str, report: ErrorReport, delay_seconds: float) -> AnyInChild:
     match meaning:
         case "permanent":
-            return PermanentInChild(report.text)
+            return PermanentInChildError(report.text)
         case "later":
-            return LaterInChild(delay_seconds, report.text)
+            return LaterInChildError(delay_seconds, report.text)
         case "throttled":
-            return ThrottledInChild(delay_seconds, report.text)
+            return ThrottledInChildError(delay_seconds, report.text)
         case _:
-            failed = FailedInChild(report.text)
+            failed = TransientInChildError(report.text)
             failed.sqlstate = _CONFLICT if meaning == "conflict" else None
             return failed

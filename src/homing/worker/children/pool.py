@@ -53,13 +53,15 @@ class Children:
         try:
             child = await self._begin(request)
         except _CannotBegin as error:
-            log.error("no child process can run %s: %s", run.handler.location, error)
+            log.error("no child process can run %s: %s", run.handler.location, error)  # noqa: TRY400 - the child's stack, not ours, would help
             return Raised(RetryLater(AGAIN_SECONDS, f"no child process can run it: {error}"))
         task = asyncio.create_task(self._answer(child), name=f"run:{run.job.lease.job_id}")
         try:
             return await await_ending(run, task, task, lambda: "", timeout_seconds)
         finally:
             task.cancel()
+            if child in self._working:
+                self._discard(child)
 
     async def close(self) -> None:
         """End every child: idle ones leave, what still runs is killed."""
@@ -120,11 +122,7 @@ class Children:
             said = await child.receive()
         except ChildDied as died:
             self.deaths += 1
-            self._discard(child)
             return Raised(died)
-        except BaseException:
-            self._discard(child)
-            raise
         child.jobs += 1
         self._put_back(child, said)
         return Returned(said["returned"]) if "returned" in said else Raised(rebuild(said["raised"]))

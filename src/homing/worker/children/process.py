@@ -27,7 +27,7 @@ KILLING_SECONDS = 5.0
 
 
 class ChildProcess:
-    """One child. `jobs`: how many it has ended; `busy`: whether it may still run something."""
+    """One child. `jobs`: how many runs it has ended."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -35,6 +35,7 @@ class ChildProcess:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self._killed = False
         self.jobs = 0
 
     @classmethod
@@ -70,53 +71,49 @@ class ChildProcess:
         self._writer.write(pack(frame))
 
     async def receive(self) -> Frame:
-        """What it says next; raises `ChildDied` when it ends instead. Whoever gives up waiting has to `kill` it."""
+        """What it says next; raises `ChildDied` when it ends instead. Who gives up waiting has to `kill` it."""
         reading = asyncio.ensure_future(read(self._reader))
         try:
-            while not reading.done():
+            while not reading.done() and self.alive:
                 await asyncio.wait({reading}, timeout=LOOK_SECONDS)
-                if not reading.done() and not self.alive:
-                    await asyncio.wait({reading}, timeout=DRAINING_SECONDS)
-                    break
-            if not reading.done():
-                raise EOFError
-            return reading.result()
-        except (EOFError, OSError) as error:
+            async with asyncio.timeout(DRAINING_SECONDS):
+                return await reading
+        except (EOFError, OSError, ValueError) as error:  # TimeoutError is one of the second kind
             raise await self._death() from error
         finally:
             reading.cancel()
 
     def kill(self) -> None:
-        """End it and all that it started, now."""
-        if self.alive:  # not reaped, so that the id is still its own
-            with contextlib.suppress(ProcessLookupError):  # on its way: it has not made its group yet, or is a zombie
+        """End it and all that it started, now. Once only, and no later than right after its end: ids are used again."""
+        if not self._killed:
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left; or, on macOS, only zombies
                 os.killpg(self.pid, signal.SIGKILL)
-            self._process.kill()
 
     async def leave(self) -> None:
         """Let it end by itself, for a moment; then it is killed. It must have nothing to do."""
         self._writer.close()
-        if not await self._gone(LEAVING_SECONDS):
-            self.kill()
+        await self._gone(LEAVING_SECONDS)
+        self.kill()
         await self.reap()
 
     async def reap(self) -> None:
-        """Wait for the end of one that was killed or is about to end."""
-        self._writer.close()
+        """Wait for the end of one that was killed."""
+        self._writer.transport.abort()
         if not await self._gone(KILLING_SECONDS):
             log.error("child process %d is killed and not gone after %g s", self.pid, KILLING_SECONDS)
 
     async def _gone(self, seconds: float) -> bool:
         deadline = asyncio.get_running_loop().time() + seconds
-        while self.alive and asyncio.get_running_loop().time() < deadline:
+        while self.alive and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - no event tells of a process's end on every system
             await asyncio.sleep(0.01)
         return not self.alive
 
     async def _death(self) -> ChildDied:
         """How it ended. One that only closed its connection is of no use any more."""
-        if not await self._gone(DRAINING_SECONDS):
-            self.kill()
-            await self._gone(KILLING_SECONDS)
+        ended = await self._gone(DRAINING_SECONDS)
+        self.kill()
+        if not ended:
             return ChildDied("the child process that ran it closed its connection to the worker")
         code = self._process.returncode
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
