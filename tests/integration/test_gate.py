@@ -67,11 +67,19 @@ class Ledger:
         )  # fmt: skip
         return letter
 
-    async def job(self, consumer: str, *, generation: int = 1, mark: str | None = None, age_days: int = 0) -> JobId:
+    async def job(
+        self,
+        consumer: str,
+        *,
+        generation: int = 1,
+        mark: str | None = None,
+        age_days: int = 0,
+        payload: dict[str, object] | None = None,
+    ) -> JobId:
         """The job of the delivery, waiting, perhaps with a mark that an earlier finish left."""
         key = DeliveryKey(self.event_id, consumer, generation)
         opened_at = datetime.now(UTC) - timedelta(days=age_days)
-        data = seal(key=key, opened_at=opened_at, payload={}, headers={"traceId": "t"})
+        data = seal(key=key, opened_at=opened_at, payload=payload or {}, headers={"traceId": "t"})
         engine = RedisEngine(self.settings.redis_dsn, prefix=str(self.settings.prefix))
         await engine.open()
         try:
@@ -158,6 +166,20 @@ async def test_a_done_delivery_is_not_run_again(
     assert fields["homing"] == "done"
     assert "failedReason" not in fields
     assert runs == []
+    assert await ledger.letters() == []
+
+
+async def test_a_done_delivery_whose_data_cannot_be_read_is_done_all_the_same(
+    settings: Settings, ledger: Ledger
+) -> None:
+    """What cannot be read is buried only where the row is pending: here the row says done, and the job completes."""
+    runs: list[UUID] = []
+    await ledger.row("mail.send", "done", result='{"captured":7}')
+    job_id = await ledger.job("mail.send", payload={"amount": "much"})
+    async with running(app_of("once", runs, settings), quick(settings), relay=False):
+        fields = await ledger.ended(job_id)
+    assert json.loads(fields["returnvalue"]) == {"captured": 7}
+    assert "failedReason" not in fields
     assert await ledger.letters() == []
 
 
