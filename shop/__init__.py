@@ -1,0 +1,1 @@
+"""The reference shop: a modular monolith whose background work runs on Homing."""

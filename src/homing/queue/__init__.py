@@ -1,0 +1,1 @@
+"""Waiting and leased: what jobs are, what an engine must do, and the engines."""
