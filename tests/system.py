@@ -15,7 +15,7 @@ from homing.ledger.ledger import Ledger
 from homing.processes.relaying import RelayLoops
 from homing.queue.port import Engine
 from homing.queue.redis import RedisEngine
-from homing.relay import register
+from homing.relay import push_settings, register
 from homing.worker import Worker
 from tests.waiting import until
 
@@ -107,7 +107,8 @@ async def running(
         stack.push_async_callback(engine.close)
         sql = await asyncpg.connect(settings.asyncpg_dsn)
         stack.push_async_callback(sql.close)
-        await register(ledger, app.handlers)
+        await register(ledger, app.handlers, app.queues)
+        await push_settings(ledger, engine, app.queues)
         provider = Provider()
         if app.open_resources is not None:
             await stack.enter_async_context(app.open_resources(provider))

@@ -1,6 +1,7 @@
 """Every error Homing raises, grouped by what the reader should do about it."""
 
 from datetime import timedelta
+from typing import Literal
 
 
 class HomingError(Exception):
@@ -80,10 +81,20 @@ class RetryLater(HomingError):  # noqa: N818 - a request, not an accident
 
 
 class Throttled(HomingError):  # noqa: N818 - a request, not an accident
-    """The other side's quota is used up: wait `retry_after` before asking again; spends no attempt."""
+    """The other side's quota is used up: wait `retry_after` before asking again; spends no attempt.
 
-    def __init__(self, retry_after: timedelta | float, reason: str = "throttled") -> None:
+    `scope`: what waits, the whole `queue` or this `job` alone; left out, what the queue's declaration says.
+    """
+
+    def __init__(
+        self,
+        retry_after: timedelta | float,
+        reason: str = "throttled",
+        *,
+        scope: Literal["queue", "job"] | None = None,
+    ) -> None:
         self.delay_seconds = _non_negative_seconds(retry_after)
+        self.scope = scope
         super().__init__(f"{reason} (again in {self.delay_seconds:g} s)")
 
 

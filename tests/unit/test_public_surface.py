@@ -70,7 +70,16 @@ SURFACE = {
     "homing.ledger": {"Asked", "Asking", "Decision", "Finding", "Ledger", "Row", "dead_mark", "decide", "find"},
     "homing.outbox": {"expect_ledger", "expected_ledger", "record"},
     "homing.queue.redis": {"RedisEngine", "RedisUrl", "parse_url"},
-    "homing.relay": {"Dispatcher", "Listener", "QueueWatch", "Relay", "Sweep", "Unroutable", "register"},
+    "homing.relay": {
+        "Dispatcher",
+        "Listener",
+        "QueueWatch",
+        "Relay",
+        "Sweep",
+        "Unroutable",
+        "push_settings",
+        "register",
+    },
     "homing.schema": {"LedgerIdentity", "check_schema", "grants", "migrate", "script", "statements"},
     "homing.worker": {"Worker"},
 }

@@ -60,7 +60,9 @@ class Homing:
         name: str,
         *,
         concurrency: int | None = None,
+        global_concurrency: int | None = None,
         limit: RateLimit | None = None,
+        throttle: Literal["queue", "job"] | None = None,
         retry: Retry | None = None,
         keep_completed: Keep | None = None,
         keep_failed: Keep | None = None,
@@ -68,13 +70,27 @@ class Homing:
         deadline: timedelta | None = None,
         alert: Literal["each", "growth"] = "growth",
     ) -> Queue:
-        """Declare a queue. `concurrency`: jobs at once per worker process; `limit`: starts over all workers together."""
+        """Declare a queue.
+
+        `concurrency`: jobs at once per worker process; `global_concurrency`: over all workers together, Node's too; `limit`: starts
+        over all workers together. `throttle`: what waits after a `Throttled` that does not say, the whole `queue` (so where it has
+        a `limit`) or that `job` alone.
+        """
         if name in self._queues:
             raise RegistrationError(f"queue {name!r} is declared twice: declare it once and import it")
         own = Options(
             retry=retry, keep_completed=keep_completed, keep_failed=keep_failed, timeout=timeout, deadline=deadline
         )
-        queue = Queue(self, name, own.over(self._options), concurrency=concurrency, limit=limit, alert=alert)
+        queue = Queue(
+            self,
+            name,
+            own.over(self._options),
+            concurrency=concurrency,
+            global_concurrency=global_concurrency,
+            limit=limit,
+            throttle=throttle,
+            alert=alert,
+        )
         self._queues[name] = queue
         return queue
 

@@ -1,14 +1,16 @@
 """A queue as an application declares it, and the decorator that registers handlers on it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.handlers import Handler, describe_function, inspect_parameters, kind_of
-from homing.app.options import Keep, Options, RateLimit, Retry
+from homing.app.options import Keep, Options, Policy, RateLimit, Retry
 from homing.errors import RegistrationError
 from homing.events.event import Event
 from homing.ids import is_consumer_name
+from homing.queue.port import QueueSettings, Unsaid
 
 E = TypeVar("E", bound=Event)
 P = ParamSpec("P")
@@ -35,14 +37,19 @@ class Queue:
         concurrency: int | None,
         limit: RateLimit | None,
         alert: Literal["each", "growth"],
+        global_concurrency: int | None = None,
+        throttle: Literal["queue", "job"] | None = None,
     ) -> None:
         check_name("queue", name)
-        if concurrency is not None and concurrency < 1:
-            raise RegistrationError(f"queue {name!r} has concurrency={concurrency}: at least 1, or leave it out")
+        for option, value in (("concurrency", concurrency), ("global_concurrency", global_concurrency)):
+            if value is not None and value < 1:
+                raise RegistrationError(f"queue {name!r} has {option}={value}: at least 1, or leave it out")
         self.name = name
         self.options = options
         self.concurrency = concurrency
+        self.global_concurrency = global_concurrency
         self.limit = limit
+        self.throttle: Literal["queue", "job"] = throttle or ("job" if limit is None else "queue")
         self.alert = alert
         self._registry = registry
 
@@ -121,7 +128,7 @@ class Queue:
                     event=_routable(on, function),
                     function=function,
                     guarantee="at least once" if at_least_once else "once",
-                    policy=own.over(self.options).policy(),
+                    policy=self._policy(own),
                     parameters=inspect_parameters(function, on, at_least_once=at_least_once, cpu=cpu, batch=batch),
                     kind=kind_of(function, cpu=cpu),
                     batch=batch,
@@ -132,6 +139,18 @@ class Queue:
             return function
 
         return register
+
+    @property
+    def settings(self) -> QueueSettings:
+        """What is declared here and holds for all workers of the queue, Node's too."""
+        return QueueSettings(
+            concurrency=Unsaid.UNSAID if self.global_concurrency is None else self.global_concurrency,
+            limit=Unsaid.UNSAID if self.limit is None else self.limit.limit(),
+        )
+
+    def _policy(self, own: Options) -> Policy:
+        limit = None if self.limit is None else self.limit.limit()
+        return replace(own.over(self.options).policy(), limit=limit, throttle=self.throttle)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} concurrency={self.concurrency} limit={self.limit}>"

@@ -5,7 +5,7 @@ Every field that is left out comes from the next level: handler over queue over 
 
 from dataclasses import InitVar, dataclass, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from homing.backoff import Backoff, exponential
 from homing.durations import days, seconds
@@ -123,7 +123,8 @@ class Policy:
     """The options in force for one handler.
 
     `timeout_seconds`: the longest one run may take; `None` = `HOMING_ATTEMPT_TIMEOUT`, which every handler has that says nothing.
-    `deadline_seconds` counts from the opening of the delivery.
+    `deadline_seconds` counts from the opening of the delivery. `limit` and `throttle` are its queue's: how many jobs may start, and
+    what waits after a `Throttled` that does not say.
     """
 
     attempts: int
@@ -133,6 +134,8 @@ class Policy:
     deadline_seconds: float
     keep_completed: KeepRule
     keep_failed: KeepRule
+    limit: Limit | None = None
+    throttle: Literal["queue", "job"] = "job"
 
     def job_options(self) -> dict[str, Any]:
         """What the relay must know to hand a job over, as it is stored with the subscription."""

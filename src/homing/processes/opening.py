@@ -17,7 +17,7 @@ from homing.ledger.ledger import Ledger
 from homing.ledger.statements import BEAT, LEAVE
 from homing.queue.port import Engine
 from homing.queue.redis import RedisEngine
-from homing.relay import register
+from homing.relay import push_settings, register
 from homing.service import Loop, Progress
 
 log = logging.getLogger("homing.process")
@@ -29,10 +29,11 @@ Role = Literal["worker", "relay"]
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """An open ledger and an open engine."""
+    """An open ledger and an open engine; `beat` is the loop that keeps the process on the list of workers."""
 
     ledger: Ledger
     engine: Engine
+    beat: Loop
 
 
 @asynccontextmanager
@@ -49,16 +50,17 @@ async def open_process(app: Homing, settings: Settings, role: Role) -> AsyncIter
     await ledger.open()
     try:
         await engine.open()
-        await register(ledger, app.handlers)
-        async with _listed(app, ledger, role):
-            yield Connections(ledger, engine)
+        await register(ledger, app.handlers, app.queues)
+        await push_settings(ledger, engine, app.queues)
+        async with _listed(app, ledger, role) as beat:
+            yield Connections(ledger, engine, beat)
     finally:
         await engine.close()
         await ledger.close()
 
 
 @asynccontextmanager
-async def _listed(app: Homing, ledger: Ledger, role: Role) -> AsyncIterator[None]:
+async def _listed(app: Homing, ledger: Ledger, role: Role) -> AsyncIterator[Loop]:
     process = uuid4()
 
     async def beat() -> Progress:
@@ -77,7 +79,7 @@ async def _listed(app: Homing, ledger: Ledger, role: Role) -> AsyncIterator[None
     loop = Loop("beat", beat, interval_seconds=BEAT_SECONDS)
     loop.start()
     try:
-        yield
+        yield loop
     finally:
         await loop.stop()
         try:

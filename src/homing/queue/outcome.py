@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from homing.queue.port import Limit
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
@@ -31,6 +33,18 @@ class Postponed:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The quota behind its queue is used up: the queue starts nothing for `delay_seconds`, and the job is first after that.
+
+    Spends no attempt. `limit` is the queue's own, if it has one.
+    """
+
+    delay_seconds: float
+    reason: str
+    limit: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Dead:
     """It will not run again by itself, and its letter is written: `letter` names it; `None` = there is no letter to name."""
 
@@ -53,7 +67,7 @@ class LeaseLost:
     reason: str
 
 
-Outcome = Completed | Retry | Postponed | Dead | GivenBack | LeaseLost
+Outcome = Completed | Retry | Postponed | Paused | Dead | GivenBack | LeaseLost
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -63,6 +77,8 @@ def outcome_name(outcome: Outcome) -> str:
             return how
         case Retry():
             return "retry"
+        case Paused():
+            return "throttled"
         case Dead():
             return "dead"
         case GivenBack():

@@ -2,10 +2,10 @@
 
 from homing.relay.dispatch import Dispatcher
 from homing.relay.relay import Relay
-from homing.relay.subscriptions import register
+from homing.relay.subscriptions import push_settings, register
 from homing.relay.sweep import Sweep
 from homing.relay.unroutable import Unroutable
 from homing.relay.wake import Listener
 from homing.relay.watch import QueueWatch
 
-__all__ = ["Dispatcher", "Listener", "QueueWatch", "Relay", "Sweep", "Unroutable", "register"]
+__all__ = ["Dispatcher", "Listener", "QueueWatch", "Relay", "Sweep", "Unroutable", "push_settings", "register"]

@@ -3,21 +3,32 @@
 import logging
 from collections.abc import Iterable
 
+from homing.app.declared import Queue
 from homing.app.handlers import Handler
 from homing.events.codec import dump_json
 from homing.ledger.ledger import Ledger
+from homing.ledger.statements import QUEUES
+from homing.queue.port import Engine
+from homing.queue.settings import read_settings, settings_fields
 from homing.schema.statement import load
 
 log = logging.getLogger("homing.relay")
 
 REGISTER = load("homing.relay", "register")
+CONFIGURE = load("homing.relay", "configure")
 
 
-async def register(ledger: Ledger, handlers: Iterable[Handler]) -> None:
+async def register(ledger: Ledger, handlers: Iterable[Handler], queues: Iterable[Queue] = ()) -> None:
     """Insert the routes and queues that are missing, and bring the options of known ones up to date; nothing is removed.
 
-    A route that a person retired stays retired, and that is said.
+    A route that a person retired stays retired, and that is said. `queues` are those whose limits this code declares.
     """
+    configured = list(queues)
+    await ledger.fetch(
+        CONFIGURE,
+        queues=[queue.name for queue in configured],
+        settings=[dump_json(settings_fields(queue.settings)) for queue in configured],
+    )
     declared = list(handlers)
     rows = await ledger.fetch(
         REGISTER,
@@ -32,3 +43,11 @@ async def register(ledger: Ledger, handlers: Iterable[Handler]) -> None:
     for row in rows:
         if row["retired_at"] is not None:
             log.warning("consumer %s was retired at %s: it gets no new events", row["consumer"], row["retired_at"])
+
+
+async def push_settings(ledger: Ledger, engine: Engine, queues: Iterable[Queue]) -> None:
+    """Make the engine hold what the ledger says of these queues: before a process claims from them, and whoever dispatches to them."""
+    served = {queue.name for queue in queues}
+    for row in await ledger.fetch(QUEUES):
+        if row["queue"] in served:
+            await engine.push_settings(row["queue"], read_settings(row["queue"], row["settings"]))

@@ -7,7 +7,7 @@ from homing.app.options import Policy
 from homing.backoff import MAX_WAIT_SECONDS
 from homing.deadletters.report import ErrorReport, report_error, report_text
 from homing.errors import PermanentError, RetryLater, Throttled
-from homing.queue.outcome import Postponed, Retry
+from homing.queue.outcome import Paused, Postponed, Retry
 
 CONFLICT_SECONDS = 0.2
 """About how long a run that met another transaction waits: serialisation failure, deadlock, a row that stayed locked."""
@@ -30,7 +30,7 @@ class Fatal:
     report: ErrorReport
 
 
-Verdict = Retry | Postponed | Fatal
+Verdict = Retry | Postponed | Paused | Fatal
 
 
 def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Callable[[], float]) -> Verdict:
@@ -47,12 +47,19 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
     if isinstance(error, RetryLater):
         return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "snoozed")
     if isinstance(error, Throttled):
-        return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "throttled")
+        return _throttle(error, report.text, policy)
     if is_conflict(error):
         return Postponed(CONFLICT_SECONDS * (0.5 + random()), report.summary, "snoozed")
     if attempt.number >= policy.attempts:
         return Fatal(report)
     return Retry(policy.backoff.wait_seconds(attempt.number, random), report.summary, report.stack)
+
+
+def _throttle(error: Throttled, reason: str, policy: Policy) -> Paused | Postponed:
+    delay_seconds = min(error.delay_seconds, MAX_WAIT_SECONDS)
+    if (error.scope or policy.throttle) == "queue":
+        return Paused(delay_seconds, reason, policy.limit)
+    return Postponed(delay_seconds, reason, "throttled")
 
 
 def is_conflict(error: BaseException) -> bool:

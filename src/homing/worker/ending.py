@@ -8,8 +8,8 @@ from homing.app.options import Policy
 from homing.errors import ServerUnavailable
 from homing.ledger.gate import DONE_MARK, dead_mark
 from homing.queue.job import ClaimedJob, KeepRule
-from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed, Retry
-from homing.queue.port import ClaimRequest, Engine, Finished, Held
+from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Paused, Postponed, Retry
+from homing.queue.port import ClaimRequest, Engine, Finished, Held, Idle
 
 log = logging.getLogger("homing.worker")
 
@@ -51,8 +51,17 @@ async def _end(
             return await engine.retry(job, delay, spend_attempt=True, reason=reason, stack=stack, claim_next=claim_next)
         case Postponed(delay_seconds=delay, reason=reason):
             return await engine.retry(job, delay, spend_attempt=False, reason=reason, stack="", claim_next=claim_next)
+        case Paused():
+            return await _pause(engine, job, outcome, claim_next)
         case GivenBack():
             return Finished(await engine.release(job))
         case LeaseLost():
             return Finished(Held.TAKEN)
     assert_never(outcome)
+
+
+async def _pause(engine: Engine, job: ClaimedJob, paused: Paused, claim_next: ClaimRequest | None) -> Finished:
+    """The queue pauses before its job goes back, so that nobody claims it in between; the next claim can only wait."""
+    await engine.throttle(job.lease.queue, paused.delay_seconds, paused.limit)
+    held = await engine.release(job)
+    return Finished(held, None if claim_next is None else Idle(paused.delay_seconds, limited=True))

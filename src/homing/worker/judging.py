@@ -2,6 +2,7 @@
 
 import logging
 import random
+from dataclasses import replace
 from typing import assert_never
 
 from homing.deadletters.deadletters import DeadLetters, Kind
@@ -72,7 +73,10 @@ class Judge:
 
     async def _judge_error(self, run: Run, error: BaseException) -> Outcome:
         attempt = Attempt(number=run.job.attempt, starts=run.job.starts)
-        verdict = classify(error, attempt, run.handler.policy, random.random)
+        policy = run.handler.policy
+        if run.job.lease.queue != run.handler.queue:  # it comes from a former queue, whose limit is not known
+            policy = replace(policy, limit=None, throttle="job")
+        verdict = classify(error, attempt, policy, random.random)
         return await self._bury(run.case, "failed", verdict.report) if isinstance(verdict, Fatal) else verdict
 
     async def _judge_decision(self, subject: Case, decision: Decision) -> Outcome:

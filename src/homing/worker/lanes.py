@@ -16,7 +16,7 @@ log = logging.getLogger("homing.worker")
 Execute = Callable[[ClaimedJob, Callable[[], ClaimRequest | None]], Awaitable[Finished]]
 
 POLL_SECONDS = 5.0
-"""The net under the wait: how often an idle lane claims although nothing woke it."""
+"""The net under the wait: how often an idle lane claims although nothing woke it, a limited one included: its limit may be gone."""
 
 FAILED_LANE_SECONDS = 1.0
 """How long a lane rests whose queue could not be claimed from, while others could."""
@@ -50,6 +50,7 @@ class Lane:
         self._runs: set[asyncio.Task[None]] = set()
         self.open = True
         self.resume_at: float = 0.0
+        self._limited = False
 
     @property
     def free(self) -> int:
@@ -61,13 +62,18 @@ class Lane:
         """The runs in progress."""
         return frozenset(self._runs)
 
-    def listening(self) -> bool:
-        """Whether a job that appears now could be claimed now."""
+    def has_room(self) -> bool:
+        """Whether a slot is free, and may be filled."""
         return self.open and self.free > 0
 
     def may_claim(self) -> bool:
         """Whether a claim makes sense now."""
-        return self.listening() and self.resume_at <= self._clock.monotonic()
+        return self.has_room() and self.resume_at <= self._clock.monotonic()
+
+    def listening(self) -> bool:
+        """Whether a job that appears now could be claimed now: not before the next permit of a limited queue."""
+        is_limited = self._limited and self.resume_at > self._clock.monotonic()
+        return self.has_room() and not is_limited
 
     def wake(self) -> None:
         """Claim at the next fill, whatever was known before."""
@@ -119,6 +125,7 @@ class Lane:
     def _rest(self, idle: Idle) -> None:
         wait = POLL_SECONDS if idle.retry_seconds is None else min(idle.retry_seconds, POLL_SECONDS)
         self.resume_at = self._clock.monotonic() + wait
+        self._limited = idle.limited
 
     def _next_request(self) -> ClaimRequest | None:
         return self._request() if self.open else None
@@ -190,19 +197,20 @@ class Claimer:
         self._failing = (self._failing - tried) | {lane.queue for lane, _ in failed}
 
     async def _wait_for_a_change(self, seconds: float) -> None:
-        """All slots are taken, or the lanes are paused: the claim loop turns all the same, so that it can be seen to live."""
+        """All slots are taken, or the lanes are paused or limited: the claim loop turns all the same, so that it can be seen to live."""
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
             return
 
     async def _wait(self) -> None:
-        listening = [lane for lane in self._lanes if lane.listening()]
+        roomy = [lane for lane in self._lanes if lane.has_room()]
+        listening = [lane for lane in roomy if lane.listening()]
+        resume_at = min((lane.resume_at for lane in roomy), default=float("inf"))
+        timeout = min(max(0.001, resume_at - self._clock.monotonic()), POLL_SECONDS)
         if not listening:
-            await self._wait_for_a_change(POLL_SECONDS)
+            await self._wait_for_a_change(timeout)
             return
-        now = self._clock.monotonic()
-        timeout = max(0.001, min(lane.resume_at for lane in listening) - now)
         if self._changed.is_set():
             return
         self._waiting = True
