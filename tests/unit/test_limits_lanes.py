@@ -1,0 +1,118 @@
+"""Limited lanes: they wait for the time of the next permit, hear nothing until then, and hold up no other lane."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from homing.clock import SystemClock
+from homing.queue.job import ClaimedJob, KeepRule
+from homing.queue.memory import MemoryEngine
+from homing.queue.port import ClaimRequest, Finished, Idle, Limit
+from homing.worker.lanes import POLL_SECONDS, Claimer, Lane
+from tests.contract.conftest import job
+from tests.waiting import until
+
+FEW, FREE = "few", "free"
+
+
+class WatchedEngine(MemoryEngine):
+    """Counts claims, and notes which queues were waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claims: Counter[str] = Counter()
+        self.waits: list[frozenset[str]] = []
+        self.done: list[str] = []
+
+    async def claim(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
+        self.claims[queue] += 1
+        return await super().claim(queue, request)
+
+    async def wait(self, queues: Sequence[str], timeout_seconds: float) -> str | None:
+        self.waits.append(frozenset(queues))
+        return await super().wait(queues, timeout_seconds)
+
+    def has_done(self, job_id: str) -> bool:
+        return job_id in self.done
+
+    async def execute(self, claimed: ClaimedJob, claim_next: Callable[[], ClaimRequest | None]) -> Finished:
+        self.done.append(claimed.lease.job_id)
+        return await self.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=claim_next())
+
+
+@asynccontextmanager
+async def claiming(engine: WatchedEngine, **limits: Limit | None) -> AsyncIterator[list[Lane]]:
+    """Lanes of these queues, kept filled."""
+    lanes = [
+        Lane(
+            queue,
+            concurrency=4,
+            limit=limit,
+            engine=engine,
+            execute=engine.execute,
+            lease_seconds=30.0,
+            worker="w",
+            clock=SystemClock(),
+            on_change=lambda: claimer.notice(),  # noqa: PLW0108 - the claimer is made after the lanes
+        )
+        for queue, limit in limits.items()
+    ]
+    claimer = Claimer(lanes, engine, SystemClock())
+
+    async def turn() -> None:
+        while True:
+            await claimer.tick()
+
+    task = asyncio.create_task(turn())
+    try:
+        yield lanes
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_limited_lane_neither_claims_nor_listens_until_its_permit() -> None:
+    """However many jobs come, a lane without a permit asks for nothing, and the other lane runs all of its own."""
+    engine = WatchedEngine()
+    await engine.add(FEW, [job(f"few-{n}") for n in range(2)])
+    async with claiming(engine, few=Limit(1, 600.0), free=None) as lanes:
+        await until(lambda: engine.done == ["few-0"])
+        await until(lambda: not lanes[0].listening() and not lanes[0].runs)
+        engine.waits.clear()
+        claims = engine.claims[FEW]
+        for round_ in range(50):
+            await engine.add(FEW, [job(f"more-{round_}")])
+            await engine.add(FREE, [job(f"free-{round_}")])
+            await until(partial(engine.has_done, f"free-{round_}"))
+        assert engine.claims[FEW] - claims <= 1
+        assert engine.waits[1:]
+        assert all(waited == {FREE} for waited in engine.waits[1:])
+        assert engine.done.count("few-0") == 1
+        assert len(engine.done) == 51
+
+
+async def test_a_lane_resumes_at_its_permit() -> None:
+    """The wait ends with the window, not with the poll: nine jobs at three in 0.2 s take 0.4 s."""
+    engine = WatchedEngine()
+    await engine.add(FEW, [job(f"few-{n}") for n in range(9)])
+    started = time.monotonic()
+    async with claiming(engine, few=Limit(3, 0.2)):
+        await until(lambda: len(engine.done) == 9)
+    assert 0.4 <= time.monotonic() - started < POLL_SECONDS / 2
+    assert engine.claims[FEW] <= 30
+
+
+async def test_a_pause_from_outside_ends_at_its_time() -> None:
+    """A lane without a limit that meets a paused queue resumes when the pause is over."""
+    engine = WatchedEngine()
+    await engine.throttle(FREE, 0.3, None)
+    started = time.monotonic()
+    async with claiming(engine, free=None) as lanes:
+        await engine.add(FREE, [job("a")])
+        await until(lambda: not lanes[0].listening())
+        await until(lambda: engine.done == ["a"])
+    assert 0.3 <= time.monotonic() - started < POLL_SECONDS / 2
