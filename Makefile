@@ -11,10 +11,10 @@ TESTS ?=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 3
 
-.PHONY: help demo test check setup bench lock clean
+.PHONY: help demo test check setup bench bench-quick lock clean
 
 help:  ## Say what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 demo: setup  ## Run the shop: 200 orders, killed workers, a ledger at the end (ORDERS=, SEED=, KEEP=1)
 	@$(BIN)/python -m shop.demo
@@ -30,6 +30,9 @@ check: setup  ## Lint, format, types, layers: exactly what CI runs
 
 bench: setup  ## Print the numbers that are promised: latency, commands per order, memory
 	$(BIN)/python -m benchmarks
+
+bench-quick: setup  ## Compare with Node's BullMQ and the official Python port, side by side, in under three minutes
+	@$(BIN)/python -m benchmarks.quick
 
 setup: $(STAMP)  ## Make .venv and install the locked requirements
 
