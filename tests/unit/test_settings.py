@@ -40,6 +40,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "prefix": None,
         "worker_queues": None,
         "worker_concurrency": 10,
+        "worker_processes": 1,
         "attempt_timeout": seconds(60),
         "lease": seconds(30),
         "beat": seconds(5),

@@ -20,11 +20,19 @@ class Session:
     json: bool
     verbose: bool
 
-    def settings(self, *, worker_queues: str | None = None) -> Settings:
+    def settings(self, *, worker_queues: str | None = None, worker_processes: int | None = None) -> Settings:
         """The settings in force, the command line's values over all others; logging is set up accordingly."""
-        settings = load_settings(config_file=self.config, app=self.app, worker_queues=worker_queues)
+        settings = load_settings(
+            config_file=self.config, app=self.app, worker_queues=worker_queues, worker_processes=worker_processes
+        )
         configure_logging("DEBUG" if self.verbose else settings.log_level, settings.log_format)
         return settings
+
+    def arguments(self) -> list[str]:
+        """The same options for another `homing` command."""
+        app = [] if self.app is None else ["--app", self.app]
+        config = [] if self.config is None else ["--config", str(self.config)]
+        return [*app, *config, *(["--json"] if self.json else []), *(["--verbose"] if self.verbose else [])]
 
     def application(self, settings: Settings) -> Homing:
         """The app object, its handlers imported, running with `settings`."""

@@ -68,6 +68,8 @@ class Settings(BaseModel):
     """The queues a worker serves, each with its own concurrency or `None`; `None` = every queue of the app."""
     worker_concurrency: int = Field(default=10, gt=0)
     """Jobs that run at once for each queue that says nothing itself."""
+    worker_processes: int = Field(default=1, gt=0)
+    """Processes of one `homing worker`: more than one run under a supervisor, which restarts one that dies."""
     attempt_timeout: Period = seconds(60)
     """The longest one run of a handler may take."""
     lease: Period = seconds(30)
@@ -110,6 +112,14 @@ class Settings(BaseModel):
             raise ValueError(
                 f"HOMING_LEASE is {_show(self.lease)} and HOMING_BEAT is {_show(self.beat)}: a lease must outlast 3 beats, "
                 f"so raise HOMING_LEASE to {_show(3 * self.beat)} or lower HOMING_BEAT to {_show(self.lease / 3)}"
+            )
+        both_given = {"attempt_timeout", "shutdown_grace"} <= self.model_fields_set
+        if both_given and self.attempt_timeout > self.shutdown_grace:
+            raise ValueError(
+                f"HOMING_ATTEMPT_TIMEOUT is {_show(self.attempt_timeout)} and HOMING_SHUTDOWN_GRACE is "
+                f"{_show(self.shutdown_grace)}: a stop would interrupt runs that are in good time, so raise "
+                f"HOMING_SHUTDOWN_GRACE to {_show(self.attempt_timeout)} or lower HOMING_ATTEMPT_TIMEOUT to "
+                f"{_show(self.shutdown_grace)}"
             )
         return self
 

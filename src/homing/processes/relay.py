@@ -8,9 +8,13 @@ from homing.config.settings import Settings
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal
+from homing.processes.signals import StopSignal, leave_stuck
+from homing.processes.watchdog import Watchdog
 
 log = logging.getLogger("homing.process")
+
+BLOCKED_PATIENCE_SECONDS = 60.0
+"""How long the event loop of a relay may be blocked before the process is given up: nothing of ours blocks it."""
 
 
 def run_relay(app: Homing, settings: Settings) -> int:
@@ -24,9 +28,14 @@ async def _run(app: Homing, settings: Settings) -> int:
     async with open_process(app, settings, "relay") as connections:
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine)
         await relay.start()
+        watchdog = Watchdog(
+            [connections.beat, *relay.loops], end=leave_stuck, patience_seconds=BLOCKED_PATIENCE_SECONDS
+        )
+        watchdog.start()
         release_startup_memory()
         log.info("relay ready")
         await stop.wait()
         await relay.stop()
+        await watchdog.stop()
     log.info("stopped")
     return 0

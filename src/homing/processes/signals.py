@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import signal
+import sys
+import threading
 from types import FrameType
 from typing import NoReturn
 
@@ -11,6 +13,11 @@ log = logging.getLogger("homing.process")
 
 HARD_STOP = 75
 """Exit code of a stop that left runs behind; they are run again elsewhere."""
+
+STUCK = 76
+"""Exit code of a process whose loops did not turn any more; its jobs are run again elsewhere."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignal:
@@ -26,8 +33,23 @@ class StopSignal:
 
     def listen(self) -> None:
         """Take over SIGTERM and SIGINT; only the main thread may."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
+
+    def listen_to_supervisor(self) -> None:
+        """Take orders from the pipe at stdin instead: a line asks for the stop, and so does its end, when the supervisor is gone.
+
+        Signals are meant for the supervisor: a terminal and some service managers send them to every process, and one that came here
+        besides the supervisor's order would count as the second. They were blocked when this process was started.
+        """
+        orders = os.dup(0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)  # so that no program that a handler starts can read an order
+        os.close(nothing)
+        for number in STOP_SIGNALS:
+            signal.signal(number, _ignore)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        threading.Thread(target=self._take_orders, args=(orders,), name="homing-orders", daemon=True).start()
 
     def ask(self) -> None:
         """Ask for a stop from inside the process."""
@@ -37,12 +59,19 @@ class StopSignal:
         """Return once a stop was asked for."""
         await self._asked.wait()
 
+    def _take_orders(self, orders: int) -> None:
+        order = os.read(orders, 64)
+        self._begin_from_outside("the supervisor" if order else "the supervisor is gone")
+
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self._signalled:
             _leave_now(number)
         self._signalled = True
+        self._begin_from_outside(signal.Signals(number).name)
+
+    def _begin_from_outside(self, name: str) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin, signal.Signals(number).name)
+            self._loop.call_soon_threadsafe(self._begin, name)
 
     def _begin(self, name: str) -> None:
         log.info("%s: stopping", name)
@@ -52,14 +81,43 @@ class StopSignal:
 def leave_runs_behind() -> NoReturn:
     """End the process although handlers still run: they ignored being cancelled, and would keep it for ever."""
     log.error("leaving with runs that did not end; their jobs are run again elsewhere")
-    logging.shutdown()
-    os._exit(HARD_STOP)
+    _leave(HARD_STOP)
+
+
+def leave_stuck() -> NoReturn:
+    """End the process although it was not asked to: it could neither work nor stop in good order."""
+    log.error("leaving a process that does not work any more; its jobs are run again elsewhere")
+    _leave(STUCK)
+
+
+def hard_end(seconds: float) -> threading.Timer:
+    """A timer that, `seconds` after it was started, ends the process whatever its stop waits for: later, the orchestrator would kill it."""
+
+    def leave() -> None:
+        log.error("the stop has taken longer than %g s", seconds)
+        leave_runs_behind()
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    return timer
+
+
+def _ignore(number: int, _: FrameType | None) -> None:
+    """A function, and not SIG_IGN, which the programs that handlers start would inherit."""
+    log.info("%s is the supervisor's to obey: it is process %d", signal.Signals(number).name, os.getppid())
 
 
 def _leave_now(number: int) -> NoReturn:
     try:
         name = signal.Signals(number).name
         log.error("%s again: stopping now, running jobs are left to other workers", name)
-        logging.shutdown()
     finally:  # whatever line of the program this interrupted, and whatever it held
-        os._exit(128 + number)
+        _leave(128 + number)
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+    finally:
+        os._exit(code)

@@ -9,44 +9,70 @@ from homing.app.application import Homing
 from homing.app.resources import Provider
 from homing.config.settings import Settings
 from homing.processes.memory import release_startup_memory
-from homing.processes.opening import open_process
+from homing.processes.opening import Connections, open_process
+from homing.processes.plan import StopPlan, longest_attempt, warn_of_long_attempts
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal, leave_runs_behind
-from homing.worker.worker import ENDING_SECONDS, Worker
+from homing.processes.signals import StopSignal, hard_end, leave_runs_behind, leave_stuck
+from homing.processes.watchdog import Watchdog
+from homing.worker.worker import Worker
 
 log = logging.getLogger("homing.process")
 
+LEASES_OF_PATIENCE = 4
+"""How many leases long the event loop may be blocked before the process is given up; the longest attempt is allowed in any case."""
 
-def run_worker(app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool) -> int:
-    """Run until SIGTERM or SIGINT and return the exit code 0; where runs must be left behind, the process ends here with 75.
 
+def run_worker(
+    app: Homing,
+    settings: Settings,
+    *,
+    queues: Mapping[str, int | None] | None,
+    with_relay: bool,
+    supervised: bool = False,
+) -> int:
+    """Run until SIGTERM or SIGINT, or `supervised` until the supervisor says so, and return the exit code 0.
+
+    Where runs must be left behind, or the stop takes too long, the process ends here with 75; where it does not work any more, with 76.
     Raises `ConfigurationError`, `SchemaError`, `UnsuitableServer` or `ServerUnavailable` at start, before anything runs.
     """
     with asyncio.Runner() as runner:
-        if not runner.run(_run(app, settings, queues=queues, with_relay=with_relay)):
+        if not runner.run(_run(app, settings, queues=queues, with_relay=with_relay, supervised=supervised)):
             leave_runs_behind()
     return 0
 
 
-async def _run(app: Homing, settings: Settings, *, queues: Mapping[str, int | None] | None, with_relay: bool) -> bool:
+async def _run(
+    app: Homing,
+    settings: Settings,
+    *,
+    queues: Mapping[str, int | None] | None,
+    with_relay: bool,
+    supervised: bool,
+) -> bool:
     """Whether all runs had ended at the end."""
     stop = StopSignal()
-    stop.listen()
+    stop.listen_to_supervisor() if supervised else stop.listen()
+    plan = StopPlan(settings.shutdown_grace.total_seconds())
+    end = hard_end(plan.longest_seconds)
     async with AsyncExitStack() as stack:
+        stack.callback(end.cancel)
         connections = await stack.enter_async_context(open_process(app, settings, "worker"))
         provider = await stack.enter_async_context(_resources(app))
         worker = Worker(
             app, settings, ledger=connections.ledger, engine=connections.engine, provider=provider, queues=queues
         )
+        warn_of_long_attempts(app, settings)
         await worker.start()
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine) if with_relay else None
         if relay is not None:
             await relay.start()
+        await stack.enter_async_context(_watched(app, settings, connections, worker, relay))
         release_startup_memory()
-        _announce(settings, with_relay=with_relay)
+        plan.announce("worker ready, relay included" if with_relay else "worker ready")
         await stop.wait()
+        end.start()
         all_ended, _ = await asyncio.gather(
-            worker.stop(settings.shutdown_grace.total_seconds()),
+            worker.stop(plan.grace_seconds),
             relay.stop() if relay is not None else asyncio.sleep(0),
         )
     log.info("stopped")
@@ -63,12 +89,20 @@ async def _resources(app: Homing) -> AsyncIterator[Provider]:
         yield provider
 
 
-def _announce(settings: Settings, *, with_relay: bool) -> None:
-    grace = settings.shutdown_grace.total_seconds()
-    log.info(
-        "worker ready%s; on SIGTERM it claims nothing more, lets runs finish for %g s and gives the rest back: "
-        "terminationGracePeriodSeconds should be at least %d",
-        ", relay included" if with_relay else "",
-        grace,
-        round(grace + ENDING_SECONDS + 5),
+@asynccontextmanager
+async def _watched(
+    app: Homing, settings: Settings, connections: Connections, worker: Worker, relay: RelayLoops | None
+) -> AsyncIterator[None]:
+    """Everything that turns in this process is watched inside the block, its stop included."""
+    longest_seconds, _ = longest_attempt(app, settings)
+    watchdog = Watchdog(
+        [connections.beat, *worker.loops, *(relay.loops if relay is not None else ())],
+        end=leave_stuck,
+        patience_seconds=max(LEASES_OF_PATIENCE * settings.lease.total_seconds(), longest_seconds),
+        describe=worker.describe_task,
     )
+    watchdog.start()
+    try:
+        yield
+    finally:
+        await watchdog.stop()
