@@ -186,10 +186,25 @@ def test_check_lists_the_handlers(capsys: pytest.CaptureFixture[str], tmp_path: 
                 "time-out": "1m",
             }
         ],
+        "notes": [],
         "problems": [],
     }
     assert main(["check"]) == 0
     assert "orders.confirm  order.placed  at least once  8" in capsys.readouterr().out
+
+
+def test_check_says_what_node_workers_heed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A queue that may pause gets a note about Node workers that share it; the others get none, and nothing is wrong."""
+    limited = "from datetime import timedelta\nfrom homing import RateLimit\n"
+    limited += '\napp.queue("carrier", limit=RateLimit(4, per=timedelta(seconds=1)))\n'
+    limited += '\napp.queue("asked", throttle="queue")\n\napp.queue("alone", limit=RateLimit(1, per=timedelta(hours=1)), throttle="job")\n'
+    write_module(tmp_path, "limited_app", _APP + limited)
+    assert main(["--json", "--app", "limited_app:app", "check"]) == 0
+    asked, carrier = json.loads(capsys.readouterr().out)["notes"]
+    assert carrier.startswith("queue carrier starts at most 4 jobs per 1s and pauses after Throttled")
+    assert asked.startswith("queue asked pauses after Throttled")
+    assert main(["--app", "limited_app:app", "check"]) == 0
+    assert "a Node worker that shares it heeds this only with a `limiter` set" in capsys.readouterr().out
 
 
 def test_check_ends_with_1_for_an_event_without_a_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 import typer
 
-from homing.app import Handler
+from homing.app import Handler, Queue
 from homing.cli.exits import Exit
-from homing.cli.output import show_error, show_json, show_table
+from homing.cli.output import show_error, show_json, show_table, show_text
 from homing.cli.session import session_of
 from homing.config.settings import Settings
 from homing.durations import describe_seconds
@@ -18,16 +18,21 @@ def check_verb(context: typer.Context) -> None:
     session = session_of(context)
     settings = session.settings()
     handlers: tuple[Handler, ...] = ()
+    notes: list[str] = []
     try:
         app = session.application(settings)
         handlers, problems = app.handlers, app.problems()
+        notes = [_sharing(queue) for queue in app.queues if queue.throttle == "queue"]
     except RegistrationError as error:
         problems = [str(error)]
     rows = [_row(handler, settings) for handler in handlers]
     if session.json:
-        show_json({"handlers": [dict(zip(_COLUMNS, row, strict=True)) for row in rows], "problems": problems})
+        listed = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+        show_json({"handlers": listed, "notes": notes, "problems": problems})
     else:
         show_table(_COLUMNS, rows)
+        for note in notes:
+            show_text(note)
         for problem in problems:
             show_error(problem)
     if problems:
@@ -45,4 +50,18 @@ def _row(handler: Handler, settings: Settings) -> tuple[str, ...]:
         str(policy.attempts),
         describe_seconds(longest_seconds),
         describe_seconds(default_seconds if policy.timeout_seconds is None else policy.timeout_seconds),
+    )
+
+
+def _sharing(queue: Queue) -> str:
+    """What an operator must know of Node workers on a queue that may pause."""
+    limit = queue.limit
+    rate = (
+        ""
+        if limit is None
+        else f"starts at most {limit.jobs} jobs per {describe_seconds(limit.per.total_seconds())} and "
+    )
+    return (
+        f"queue {queue.name} {rate}pauses after Throttled, for all workers together: "
+        "a Node worker that shares it heeds this only with a `limiter` set, unless its BullMQ is version 6 or newer"
     )

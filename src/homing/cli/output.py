@@ -26,6 +26,11 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
+def show_text(text: str) -> None:
+    """One line on stdout."""
+    typer.echo(text)
+
+
 def show_error(text: str) -> None:
     """One message on stderr."""
     typer.echo(f"homing: {text}", err=True)
