@@ -40,6 +40,11 @@ class Asking:
     deferred_failure: bool = False
     deadline_seconds: float
 
+    @property
+    def suspect(self) -> bool:
+        """Whether it ended so many workers or leases that it must run alone."""
+        return self.deferred_failure or self.stalls >= SUSPECT_STALLS
+
 
 class Asked(Enum):
     """Why the gate was asked."""
@@ -144,4 +149,4 @@ def _decide_pending(row: Row, job: Asking, asked: Asked) -> Decision:
         return Expire(row.opened_at)
     if asked is not Asked.START:
         return GiveBack()
-    return Run(suspect=job.deferred_failure or job.stalls >= SUSPECT_STALLS)
+    return Run(suspect=job.suspect)

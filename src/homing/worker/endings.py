@@ -57,7 +57,14 @@ class Unsure:
     reason: str
 
 
-Ending = Returned | Raised | Stopped | Torn | Unsure
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The child process in which a suspect ran alone has died of it: the suspect is convicted."""
+
+    reason: str
+
+
+Ending = Returned | Raised | Stopped | Torn | Unsure | Died
 
 
 async def await_ending(

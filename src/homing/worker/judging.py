@@ -28,7 +28,7 @@ from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome,
 from homing.queue.port import Held
 from homing.worker.case import Case
 from homing.worker.classify import Attempt, Fatal, classify
-from homing.worker.endings import Ending, Raised, Returned, Stopped, Torn, Unsure
+from homing.worker.endings import Died, Ending, Raised, Returned, Stopped, Torn, Unsure
 from homing.worker.gating import Gatekeeper
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable
@@ -65,6 +65,8 @@ class Judge:
                 return await self._bury_torn(run.case, report_error(torn))
             case Unsure(reason=reason):
                 return Postponed(UNSURE_SECONDS, reason, "interrupted")
+            case Died(reason=reason):
+                return await self._bury(run.case, "poison", report_text("ChildDied", reason))
         assert_never(ending)
 
     async def judge_unreadable(self, unreadable: Unreadable) -> Outcome:

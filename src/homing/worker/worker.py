@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
+from homing.app.handlers import Guarantee as GuaranteeName
 from homing.app.handlers import Kind
 from homing.app.resources import Provider, check_resources
 from homing.clock import Clock, SystemClock
@@ -19,22 +20,22 @@ from homing.ledger.ledger import Ledger
 from homing.queue.job import Lease
 from homing.queue.port import Engine
 from homing.service import Loop, Progress, stop_all
-from homing.worker.batches import BatchAtLeastOnce, BatchOnce
+from homing.worker.batches import Guarantee
 from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
+from homing.worker.children.alone import Alone, Suspecting
 from homing.worker.children.names import check_findable
-from homing.worker.children.pool import Children
+from homing.worker.children.pool import Children, Recycling
 from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
+from homing.worker.guarantees import make_guarantees
 from homing.worker.health import Health, judge_health
 from homing.worker.judging import Judge
 from homing.worker.lanes import Claimer, Lane
 from homing.worker.leases import LeaseKeeper
 from homing.worker.ledger_outage import LedgerOutage
-from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Cause
-from homing.worker.settling import Settler
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
@@ -70,6 +71,7 @@ class Worker:
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
         self.leases_lost = 0
         self._draining = False
+        self._children: list[Children] = []
         self._lanes: list[Lane] = []
         self._loops: list[Loop] = []
 
@@ -93,15 +95,10 @@ class Worker:
         )
         dead_letters = DeadLetters(self._ledger)
         gate = Gatekeeper(self._ledger, dead_letters)
-        self._children = Children(self._settings)
-        caller = Caller(self._provider, self._settings.attempt_timeout.total_seconds(), self._children)
         self._executor = Executor(
             engine=self._engine,
             catalogue=Catalogue(self._app.handlers),
-            guarantees={
-                "once": BatchOnce(Once(gate, self._ledger, sources, caller, self._clock), sources, caller),
-                "at least once": BatchAtLeastOnce(AtLeastOnce(gate, Settler(self._ledger), caller), gate, caller),
-            },
+            guarantees=self._guarantees(gate, sources),
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
             ledger_id=self._ledger.ledger_id,
@@ -138,7 +135,7 @@ class Worker:
             left = await self._wait_for_runs(ENDING_SECONDS)
         if left:
             log.error("%d runs did not end; their jobs come back when their leases end", left)
-        await self._children.close()
+        await asyncio.gather(*(children.close() for children in self._children))
         await self._leases.stop()
         if stuck := self._executor.stuck:
             log.error("%d handlers ignored being told to end; their jobs were given back all the same", stuck)
@@ -187,6 +184,20 @@ class Worker:
                     source.connections,
                     slots,
                 )
+
+    def _guarantees(
+        self, gate: Gatekeeper, sources: Mapping[tuple[Any, Kind], AnySource]
+    ) -> Mapping[GuaranteeName, Guarantee]:
+        """Suspects run alone: those that have a child of their own anyway, in one that no other job has used."""
+        self._children = [Children(self._settings), Children(self._settings, Recycling(max_jobs=1))]
+        timeout_seconds = self._settings.attempt_timeout.total_seconds()
+        callers = [Caller(self._provider, timeout_seconds, children) for children in self._children]
+        ordinary, fresh = (
+            make_guarantees(ledger=self._ledger, gate=gate, sources=sources, caller=caller, clock=self._clock)
+            for caller in callers
+        )
+        alone = Alone(self._app, self._settings, gate, callers[0])
+        return {name: Suspecting(ordinary[name], alone, fresh[name]) for name in ordinary}
 
     def _lane(self, queue: Queue) -> Lane:
         asked = (self._chosen or {}).get(queue.name)

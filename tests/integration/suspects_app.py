@@ -1,0 +1,102 @@
+"""An application whose jobs come under suspicion: one handler of each kind, and a resource that says where it was made."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+
+from homing import Event, Homing, PermanentError, Provider, Retry, Transaction, backoff
+from homing.durations import milliseconds, seconds
+from homing.trace import current_trace
+
+TABLE = "CREATE TABLE effects (kind text, pid integer, trace_id text)"
+LONG_SECONDS = 60.0
+WRITE = text("INSERT INTO effects VALUES (:kind, :pid, :trace_id)")
+
+
+class Suspected(Event, topic="suspects.once", unrouted=True):
+    """`mood`: what the handler does. `note`: a file that it writes once it runs."""
+
+    mood: str = ""
+    note: Path | None = None
+
+
+class SuspectedLeast(Suspected, topic="suspects.least", unrouted=True):
+    """The same without a transaction."""
+
+
+class SuspectedCpu(Suspected, topic="suspects.cpu", unrouted=True):
+    """The same for a processor."""
+
+
+class Maker:
+    """A resource that knows the process it was made in."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+
+
+app = Homing("suspects", retry=Retry(attempts=2, backoff=backoff.fixed(milliseconds(20))))
+
+
+@app.lifespan
+async def resources(provide: Provider) -> AsyncIterator[None]:
+    engine = create_async_engine(app.settings.sqlalchemy_url)
+    provide(async_sessionmaker(engine, expire_on_commit=False))
+    provide(Maker())
+    yield
+    await engine.dispose()
+
+
+queue = app.queue("suspects", concurrency=4, timeout=seconds(1))
+patient = app.queue("patient", concurrency=4)
+
+
+@queue.handler("once", on=Suspected)
+async def once(event: Suspected, tx: Transaction[AsyncSession]) -> int:
+    """Write an effect in the transaction."""
+    await act(event)
+    trace = current_trace()
+    await tx.execute(WRITE, {"kind": "once", "pid": os.getpid(), "trace_id": trace.trace_id if trace else None})
+    return os.getpid()
+
+
+@patient.handler("least", on=SuspectedLeast, at_least_once=True)
+async def least(event: SuspectedLeast, maker: Maker) -> list[int]:
+    """Tell where it ran, and where its resource was made."""
+    await act(event)
+    return [os.getpid(), maker.pid]
+
+
+@queue.handler("cpu", on=SuspectedCpu, at_least_once=True, cpu=True)
+def cpu(event: SuspectedCpu) -> int:
+    """Tell where it ran."""
+    if event.mood == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if event.mood == "fail":
+        raise PermanentError("a bad picture")
+    return os.getpid()
+
+
+async def act(event: Suspected) -> None:
+    """Carry out a mood."""
+    if event.note is not None:
+        event.note.touch()
+    match event.mood:
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fail":
+            raise PermanentError("a bad order")
+        case "exit":
+            os._exit(0)
+        case "block":
+            time.sleep(LONG_SECONDS)  # noqa: ASYNC251 - the mistake that is tested
+        case "wait":
+            await asyncio.sleep(LONG_SECONDS)
+        case _:
+            return
