@@ -26,11 +26,11 @@ SHORT = {
 class Child:
     """One `homing` process."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+    def __init__(self, app: str, arguments: list[str], environment: dict[str, str], log: Path) -> None:
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "homing", "--app", "tests.crash.app:app", *arguments],
+                [sys.executable, "-m", "homing", "--app", app, *arguments],
                 cwd=ROOT,
                 env=environment,
                 stdout=output,
@@ -84,7 +84,9 @@ class Child:
 
 
 class Children:
-    """Starts processes on one database, one engine and one prefix."""
+    """Starts processes of one app on one database, one engine and one prefix."""
+
+    app = "tests.crash.app:app"
 
     def __init__(self, database_url: str, redis_url: str, prefix: str, folder: Path) -> None:
         self._urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HOMING_PREFIX": prefix}
@@ -102,7 +104,7 @@ class Children:
     def _start(self, arguments: list[str], changes: dict[str, str]) -> Child:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOMING_")}
         log = self._folder / f"{arguments[0]}-{len(self.started)}.log"
-        child = Child(arguments, environment | SHORT | self._urls | changes, log)
+        child = Child(self.app, arguments, environment | SHORT | self._urls | changes, log)
         self.started.append(child)
         return child
 
