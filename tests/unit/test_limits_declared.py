@@ -1,6 +1,7 @@
 """Limits as they are declared, judged and kept: pure."""
 
 import logging
+from typing import Literal
 
 import pytest
 
@@ -10,6 +11,7 @@ from homing.errors import RegistrationError
 from homing.queue.outcome import Outcome, Paused, Postponed, outcome_name
 from homing.queue.port import Limit, QueueSettings
 from homing.queue.settings import read_settings, settings_fields
+from homing.worker.children.failures import describe, rebuild
 from homing.worker.classify import Attempt, Fatal, Verdict, classify
 
 FOUR = RateLimit(4, per=seconds(1))
@@ -60,6 +62,14 @@ def test_endless_throttling_meets_the_limit_of_starts() -> None:
 
     policy = app.handlers[0].policy
     assert isinstance(classify(Throttled(1), Attempt(1, policy.max_starts), policy, lambda: 0.5), Fatal)
+
+
+@pytest.mark.parametrize("scope", ["queue", "job", None])
+def test_a_child_process_says_what_waits(scope: Literal["queue", "job"] | None) -> None:
+    """The scope that a handler asked for crosses the process boundary with the error."""
+    rebuilt = rebuild(describe(Throttled(3, scope=scope)))
+    assert isinstance(rebuilt, Throttled)
+    assert (rebuilt.delay_seconds, rebuilt.scope) == (3, scope)
 
 
 def test_a_pause_is_one_of_the_outcomes() -> None:

@@ -44,8 +44,8 @@ def describe(error: BaseException) -> Frame:
             described["meaning"] = "permanent"
         case RetryLater(delay_seconds=delay):
             described |= {"meaning": "later", "delay_seconds": delay}
-        case Throttled(delay_seconds=delay):
-            described |= {"meaning": "throttled", "delay_seconds": delay}
+        case Throttled(delay_seconds=delay, scope=scope):
+            described |= {"meaning": "throttled", "delay_seconds": delay, "scope": scope}
         case _ if is_conflict(error):
             described["meaning"] = "conflict"
     return described
@@ -55,6 +55,8 @@ def rebuild(described: Frame) -> AnyInChild:
     """An error that is judged and shown as the one it was made from."""
     report = ErrorReport(**described["report"])
     error = _of_meaning(described["meaning"], report, described.get("delay_seconds", 0.0))
+    if isinstance(error, Throttled):
+        error.scope = described["scope"]
     error.report = report
     return error
 
