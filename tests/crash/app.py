@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -15,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from homing import Event, Homing, Job, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds
+from homing.processes import watchdog
 from homing.worker import endings
 from tests.waiting import until
 
@@ -22,9 +24,11 @@ TABLES = """
 CREATE TABLE runs (at timestamptz DEFAULT clock_timestamp(), event_id uuid, pid integer, attempt integer);
 CREATE TABLE gates (name text PRIMARY KEY);
 CREATE TABLE effects (event_id uuid, pid integer);
+CREATE TABLE orphans (event_id uuid, pid integer);
 """
 GATE_SECONDS = 60
 LETTING_GO_SECONDS = 1.0
+END_AFTER_SECONDS = 1.0
 
 
 class Asked(Event, topic="crash.once", unrouted=True):
@@ -36,7 +40,7 @@ class Asked(Event, topic="crash.once", unrouted=True):
 
 
 class AskedLeast(Event, topic="crash.least", unrouted=True):
-    """Handled without one."""
+    """Handled without one. A `mood` that is a path: block the event loop until the file is there, the first time."""
 
     number: int = 0
     gate: str = ""
@@ -57,6 +61,12 @@ class Notes:
     async def effect(self, event_id: UUID) -> None:
         await self._pool.execute("INSERT INTO effects VALUES ($1, $2)", event_id, os.getpid())
 
+    async def orphan(self, event_id: UUID, pid: int) -> None:
+        await self._pool.execute("INSERT INTO orphans VALUES ($1, $2)", event_id, pid)
+
+    async def ran_before(self, event_id: UUID) -> bool:
+        return bool(await self._pool.fetchval("SELECT count(*) > 1 FROM runs WHERE event_id = $1", event_id))
+
     async def wait_for(self, gate: str) -> None:
         if gate:
 
@@ -71,6 +81,7 @@ app = Homing("crash", retry=Retry(attempts=3, backoff=backoff.fixed(milliseconds
 
 @app.lifespan
 async def resources(provide: Provider) -> AsyncIterator[None]:
+    watchdog.END_AFTER_SECONDS = END_AFTER_SECONDS  # the same: what does not work is given up soon
     endings.LETTING_GO_SECONDS = LETTING_GO_SECONDS  # only in the processes: the deaf handler is given up soon
     engine = create_async_engine(app.settings.sqlalchemy_url)
     pool = await asyncpg.create_pool(app.settings.asyncpg_dsn, min_size=1)
@@ -100,8 +111,35 @@ async def do_at_least_once(event: AskedLeast, notes: Notes, job: Job) -> None:
         await ignore_being_told()
     if event.mood == "blocking":
         time.sleep(GATE_SECONDS)  # noqa: ASYNC251 - the mistake that is tested
+    if event.mood.startswith("/") and not await notes.ran_before(event.event_id):
+        block_until(Path(event.mood))
+    if event.mood == "end claims" and not await notes.ran_before(event.event_id):
+        end_the_claim_loop()
+    if event.mood == "orphan":
+        await notes.orphan(event.event_id, await leave_an_orphan())
     await notes.wait_for(event.gate)
     await notes.effect(event.event_id)
+
+
+def block_until(signal: Path) -> None:
+    """Keep the event loop until a file is there: the mistake that is tested, in a length that a test can choose."""
+    deadline = time.monotonic() + GATE_SECONDS
+    while not signal.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def end_the_claim_loop() -> None:
+    """What a bug of ours might do."""
+    for task in asyncio.all_tasks():
+        if task.get_name() == "homing:claim":
+            task.cancel()
+
+
+async def leave_an_orphan() -> int:
+    """Start a program that starts another one and ends before it: the process id of the other one."""
+    shell = await asyncio.create_subprocess_exec("sh", "-c", "sleep 0.2 & echo $!", stdout=asyncio.subprocess.PIPE)
+    said, _ = await shell.communicate()
+    return int(said)
 
 
 async def ignore_being_told() -> None:
