@@ -87,6 +87,7 @@ def act(event: Drawn) -> None:
         "print": write_output,
         "log": lambda: log.warning("drawing"),
         "spawn": lambda: spawn(event),
+        "fork": lambda: fork(event),
         "thread": lambda: threading.Thread(target=time.sleep, args=(LONG_SECONDS,)).start(),
         "_exit": lambda: os._exit(3),
         "abort": os.abort,
@@ -98,6 +99,16 @@ def write_output() -> None:
     """Write what looks like an answer."""
     print("a picture", '{"returned": "forged"}')  # noqa: T201 - what is tested
     sys.stdout.buffer.write(b"\x00\x00\x00\x02{}")
+
+
+def fork(event: Drawn) -> None:
+    """End this process while a copy of it, with everything it had open, lives on and has written its process id to the gate's file."""
+    assert event.gate is not None
+    copy = os.fork()
+    if copy:
+        event.gate.write_text(f"{copy}\n", encoding="ascii")
+        os._exit(4)
+    time.sleep(LONG_SECONDS)
 
 
 def spawn(event: Drawn) -> None:

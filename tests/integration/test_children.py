@@ -258,6 +258,17 @@ async def test_what_a_handler_started_ends_with_it(children: Children, tmp_path:
     await until(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE, what="it is gone")
 
 
+async def test_a_fork_that_keeps_the_socket_hides_no_death(children: Children, tmp_path: Path) -> None:
+    """A child that forked and ended is found dead although its copy holds the connection, and the copy ends too."""
+    note = tmp_path / "pid"
+    died = await error_of(children, run_of(mood="fork", gate=str(note)))
+    assert str(died) == "the child process that ran it ended with exit code 4"
+    copy = psutil.Process(await written(note)) if psutil.pid_exists(await written(note)) else None
+    await until(
+        lambda: copy is None or not copy.is_running() or copy.status() == psutil.STATUS_ZOMBIE, what="it is gone"
+    )
+
+
 async def test_children_are_replaced_after_so_many_jobs() -> None:
     """`max_jobs` runs, and the child makes room for a fresh one."""
     children = Children(SETTINGS, Recycling(max_jobs=2))
