@@ -57,6 +57,7 @@ class Player:
         self._count = 0
 
     async def play(self, steps: list[Step]) -> list[object]:
+        await self._engine.add(QUEUE, [job(f"early-{number}") for number in range(6)])
         return [await self._answer(step) for step in steps]
 
     async def _answer(self, step: Step) -> object:

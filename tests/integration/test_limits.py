@@ -13,6 +13,8 @@ from homing import Event, Homing, Job, RateLimit, Retry, Throttled
 from homing.config.settings import Settings
 from homing.durations import milliseconds, seconds
 from homing.embedded import EmbeddedValkey
+from homing.errors import ServerUnavailable
+from homing.processes.relaying import RelayLoops
 from homing.queue.job import NewJob
 from homing.queue.port import AddResult, QueueSettings
 from homing.queue.redis import RedisEngine
@@ -173,13 +175,16 @@ async def test_workers_together_run_no_more_than_the_global_concurrency(settings
 
 
 class NotingEngine(RedisEngine):
-    """Notes pushes and adds in their order."""
+    """Notes pushes and adds in their order; refuses pushes when it is told to."""
 
     def __init__(self, url: str, *, prefix: str) -> None:
         super().__init__(url, prefix=prefix)
         self.calls: list[str] = []
+        self.refuses = False
 
     async def push_settings(self, queue: str, settings: QueueSettings) -> None:
+        if self.refuses:
+            raise ServerUnavailable("no settings today")
         await super().push_settings(queue, settings)
         self.calls.append("push")
 
@@ -209,6 +214,62 @@ async def test_limits_are_back_after_a_flush_before_any_job_is(
             await until(lambda: _waiting(system, 5))
             assert engine.calls.index("push") < engine.calls.index("add")
             assert client.hmget("own:work:meta", "concurrency", "max", "duration") == ["2", "3", "2000"]
+
+
+async def test_a_queue_without_its_limits_gets_no_job(settings: Settings, redis_prefix: str) -> None:
+    """As long as the engine does not take a queue's settings, nothing is dispatched to it; then everything is."""
+    app = Homing("test")
+
+    @app.queue("work", global_concurrency=2).handler("do", on=Asked, at_least_once=True)
+    async def do(event: Asked) -> None: ...
+
+    engine = NotingEngine(settings.redis_dsn, prefix=redis_prefix)
+    async with running(app, quick(settings), worker=False, relay=False, engine=engine) as system:
+        relay = RelayLoops(app, settings, ledger=system.ledger, engine=engine)
+        engine.refuses = True
+        with pytest.raises(ServerUnavailable, match="no settings today"):
+            await relay.watch.tick()
+        assert relay.watch.epochs == {}
+        await system.record(Asked())
+        await relay.relay.tick()
+        assert await _waiting(system, 0)
+        engine.refuses = False
+        await relay.watch.tick()
+        assert relay.watch.epochs == {"work": 1}
+        assert "add" not in engine.calls
+
+
+async def test_a_job_of_a_former_queue_pauses_nothing(settings: Settings, redis_url: str, redis_prefix: str) -> None:
+    """A handler that moved to a limited queue delays the old jobs alone: the new queue's limit is not the old queue's."""
+    before, after = Homing("test"), Homing("test")
+    runs: list[str] = []
+
+    @before.queue("old").handler("do", on=Asked, at_least_once=True, consumer="mover")
+    async def do(event: Asked) -> None: ...
+
+    after.queue("old")
+
+    @after.queue("new", limit=RateLimit(9, per=seconds(1))).handler(
+        "do", on=Asked, at_least_once=True, consumer="mover"
+    )
+    async def moved(event: Asked, job: Job) -> None:
+        runs.append(job.queue)
+        if len(runs) == 1:
+            raise Throttled(0.05)
+
+    async with running(before, quick(settings), worker=False) as system:
+        await system.record(Asked())
+
+        async def waits() -> bool:
+            return (await system.engine.counts("old")).waiting == 1
+
+        await until(waits)
+    async with running(after, quick(settings)) as system:
+        await system.settled()
+        assert runs == ["old", "old"]
+        with Redis.from_url(redis_url, decode_responses=True) as client:
+            assert client.hget(f"{redis_prefix}:old:meta", "max") is None
+            assert client.hget(f"{redis_prefix}:new:meta", "max") == "9"
 
 
 async def test_a_change_of_the_row_reaches_the_queue(settings: Settings, redis_url: str, redis_prefix: str) -> None:
