@@ -1,6 +1,7 @@
 """An application whose jobs come under suspicion: one handler of each kind, and a resource that says where it was made."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -13,6 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from homing import Event, Homing, PermanentError, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds, seconds
 from homing.trace import current_trace
+from homing.worker.children.hosting import Host
+
+log = logging.getLogger("tests.suspects")
 
 TABLE = "CREATE TABLE effects (kind text, pid integer, trace_id text)"
 LONG_SECONDS = 60.0
@@ -85,9 +89,12 @@ def cpu(event: SuspectedCpu) -> int:
 
 async def act(event: Suspected) -> None:
     """Carry out a mood."""
+    log.warning("acting")
     if event.note is not None:
         event.note.touch()
     match event.mood:
+        case "die late":
+            setattr(Host, "answer", lambda *_: os._exit(5))  # noqa: B010 - only in the child: a crash between commit and answer
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
         case "fail":

@@ -49,9 +49,9 @@ async def letter_of(system: System) -> tuple[str, str]:
 
 
 async def test_transaction_handler_runs_alone_and_commits_once(
-    settings: Settings, caplog: pytest.LogCaptureFixture
+    settings: Settings, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A suspect with a transaction settles and commits in a child, in its own trace; the worker finishes the job."""
+    """A suspect with a transaction settles and commits in a child, in its trace and log context; the worker finishes the job."""
     settings = quick(settings)
     await suspect(settings, Suspected())
     async with running(app, settings) as system:
@@ -60,6 +60,8 @@ async def test_transaction_handler_runs_alone_and_commits_once(
         assert effect["pid"] == pid != os.getpid()
         assert effect["trace_id"] is not None
         assert await system.deliveries() == {"suspects.once": "done"}
+    (line,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"acting"' in line]
+    assert (line["consumer"], line["attempt"], line["trace_id"]) == ("suspects.once", 1, effect["trace_id"])
     assert "suspects.once is a suspect: 3 claims of it ended without an end; it runs alone" in caplog.text
 
 
@@ -83,6 +85,37 @@ async def test_a_suspect_whose_child_dies_is_convicted(settings: Settings, event
         assert await letter_of(system) == ("poison", "ChildDied")
         assert await system.sql.fetchval("SELECT count(*) FROM effects") == 0
         assert set((await system.deliveries()).values()) == {"dead"}
+
+
+@pytest.mark.parametrize("event", [Suspected(mood="die late"), SuspectedLeast(mood="die late")])
+async def test_a_death_after_the_settle_is_no_death_of_the_job(settings: Settings, event: Event) -> None:
+    """The child that dies between its commit and its answer has done its work: the job ends as done, once."""
+    settings = quick(settings)
+    await suspect(settings, event)
+    async with running(app, settings) as system:
+        await system.settled(60)
+        worker = system.worker
+        assert worker is not None
+        await until(lambda: worker.running == 0, 30, "the job is finished")
+        assert set((await system.deliveries()).values()) == {"done"}
+        assert await system.letters() == []
+        assert await system.sql.fetchval("SELECT count(*) FROM effects") == (type(event) is Suspected)
+
+
+async def test_a_child_that_dies_before_it_begins_convicts_nobody(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A module that ends the process that imports it is not the job's fault."""
+    (tmp_path / "deadly_app.py").write_text("import os\nos._exit(9)\n", encoding="ascii")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = quick(settings)
+    await suspect(settings, Suspected())
+    async with running(app, settings.model_copy(update={"app": "deadly_app:app"})) as system:
+        await until(
+            lambda: "can run the suspect: the child process that ran it ended with exit code 9" in caplog.text, 30
+        )
+        assert await system.deliveries() == {"suspects.once": None}
+        assert await system.letters() == []
 
 
 @pytest.mark.parametrize("event", [Suspected(mood="fail"), SuspectedCpu(mood="fail")])
