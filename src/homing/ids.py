@@ -12,13 +12,15 @@ EventId = NewType("EventId", UUID)
 JobId = NewType("JobId", str)
 LeaseToken = NewType("LeaseToken", str)
 
+_LOW_62 = (1 << 62) - 1
 _CONSUMER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 def new_event_id() -> EventId:
     """A UUID version 7 (RFC 9562): time first, so that the primary key grows at its end and pruning walks it in order."""
     milliseconds = time.time_ns() // 1_000_000
-    value = milliseconds << 80 | 0x7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    random = secrets.randbits(74)
+    value = milliseconds << 80 | 0x7 << 76 | random >> 62 << 64 | 0b10 << 62 | random & _LOW_62
     return EventId(UUID(int=value))
 
 

@@ -79,7 +79,7 @@ class Ledger:
         """The job of the delivery, waiting, perhaps with a mark that an earlier finish left."""
         key = DeliveryKey(self.event_id, consumer, generation)
         opened_at = datetime.now(UTC) - timedelta(days=age_days)
-        data = seal(key=key, opened_at=opened_at, payload=payload or {}, headers={"traceId": "t"})
+        data = seal(key=key, opened_at=opened_at, payload_json=json.dumps(payload or {}), headers={"traceId": "t"})
         engine = RedisEngine(self.settings.redis_dsn, prefix=str(self.settings.prefix))
         await engine.open()
         try:

@@ -37,7 +37,7 @@ def handlers() -> tuple[Handler, ...]:
 def envelope(consumer: str) -> Envelope:
     """The data of a delivery for `consumer`."""
     key = DeliveryKey(EVENT, consumer, 1)
-    return unseal(seal(key=key, opened_at=datetime(2026, 1, 1, tzinfo=UTC), payload={}, headers={}))
+    return unseal(seal(key=key, opened_at=datetime(2026, 1, 1, tzinfo=UTC), payload_json="{}", headers={}))
 
 
 FOREIGN = unseal(f'{{"eventId":"{EVENT}","payload":{{}}}}')

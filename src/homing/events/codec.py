@@ -19,6 +19,8 @@ MAX_PAYLOAD_BYTES = 256 * 1024
 MAX_EXACT_INTEGER = 2**53
 """Beyond this, JavaScript's numbers are no longer whole."""
 
+_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 
 def encode_payload(event: Event) -> dict[str, Any]:
     """The payload as JSON values in camelCase, checked; raises `PayloadError` naming the first field that cannot travel."""
@@ -65,7 +67,7 @@ def check_json(value: object, where: str) -> None:
 
 def dump_json(value: object) -> str:
     """Compact JSON text; raises `ValueError` or `TypeError` for what is no JSON value."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _dump(value)
 
 
 def _check_text(value: str, where: str) -> None:

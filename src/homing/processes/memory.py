@@ -8,6 +8,7 @@ import sys
 def release_startup_memory() -> None:
     """Collect once and return free pages to the system (glibc only; elsewhere only collect); takes some milliseconds, once."""
     gc.collect()
+    gc.freeze()  # what is there now stays: no later collection walks the modules again
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)

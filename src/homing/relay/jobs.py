@@ -1,7 +1,8 @@
 """From a delivery's row to the job that carries it. Pure."""
 
 import json
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypedDict
 
 from homing.backoff import Backoff
 from homing.events.envelope import seal
@@ -16,27 +17,43 @@ def job_of(row: Row) -> NewJob:
     `row` has what `route.sql` and `payloads.sql` return.
     """
     key = DeliveryKey(row["event_id"], row["consumer"], row["generation"])
-    options = json.loads(row["options"] or "{}")
     return NewJob(
         id=key.job_id,
         name=row["job_name"],
         data=seal(
             key=key,
             opened_at=row["opened_at"],
-            payload=json.loads(row["payload"]),
+            payload_json=row["payload"],
             headers=json.loads(row["headers"]),
         ),
         timestamp_ms=int(row["created_at"].timestamp() * 1000),
-        attempts=options.get("attempts", 1),
-        backoff=_backoff(options.get("backoff")),
-        keep_completed=_keep(options.get("keepCompleted")),
-        keep_failed=_keep(options.get("keepFailed")),
+        **_terms(row["options"]),
     )
 
 
 def deadline_seconds(row: Row, otherwise: float) -> float:
     """How long after its opening the delivery may still start a run."""
     return float(json.loads(row["options"] or "{}").get("deadlineSeconds", otherwise))
+
+
+class _Terms(TypedDict):
+    """What a subscription's options say of its jobs."""
+
+    attempts: int
+    backoff: Backoff | None
+    keep_completed: KeepRule
+    keep_failed: KeepRule
+
+
+@lru_cache(maxsize=256)  # a subscription says the same of all its jobs
+def _terms(text: str | None) -> _Terms:
+    options = json.loads(text or "{}")
+    return _Terms(
+        attempts=options.get("attempts", 1),
+        backoff=_backoff(options.get("backoff")),
+        keep_completed=_keep(options.get("keepCompleted")),
+        keep_failed=_keep(options.get("keepFailed")),
+    )
 
 
 def _backoff(stored: dict[str, Any] | None) -> Backoff | None:

@@ -96,6 +96,8 @@ async def await_ending(
 
 def returned(value: object) -> Returned | Raised:
     """What a handler's return value comes to: JSON that every store keeps, or the handler's own mistake."""
+    if value is None:
+        return Returned("null")
     try:
         result = dump_json(value)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """One job from claim to end: open, perform, judge, end, report."""
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from uuid import UUID
 
 from homing.app.handlers import Guarantee as GuaranteeName
@@ -117,8 +117,8 @@ class Executor:
             self._stuck.append(run)
         return await self._judge.judge(run, ending)
 
-    def _context(self, job: ClaimedJob, run: Run | None) -> ExitStack:
-        stack = ExitStack()
+    @contextmanager
+    def _context(self, job: ClaimedJob, run: Run | None) -> Iterator[None]:
         fields: dict[str, object] = {
             "queue": job.lease.queue,
             "job": job.name,
@@ -128,17 +128,22 @@ class Executor:
         }
         if run is not None:
             fields |= {"event_id": str(run.event_id), "consumer": run.consumer, "trace_id": run.trace_id}
-            stack.enter_context(enter_trace(Trace(trace_id=run.trace_id, traceparent=run.envelope.traceparent)))
-            stack.enter_context(expect_ledger(self._ledger_id))
-        stack.enter_context(log_fields(**fields))
-        return stack
+        with log_fields(**fields):
+            if run is None:
+                yield
+                return
+            trace = Trace(trace_id=run.trace_id, traceparent=run.envelope.traceparent)
+            with enter_trace(trace), expect_ledger(self._ledger_id):
+                yield
 
     def _report(
         self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, duration_seconds: float
     ) -> None:
+        level = logging.INFO if isinstance(outcome, Completed) else logging.WARNING
+        if not log.isEnabledFor(level):
+            return
         name = outcome_name(outcome)
         age_seconds = self._clock.now().timestamp() - job.timestamp_ms / 1000
-        level = logging.INFO if isinstance(outcome, Completed) else logging.WARNING
         reason = getattr(outcome, "reason", "")
         held = "" if finished.held is Held.HELD else f" (lease {finished.held.value})"
         log.log(
