@@ -18,8 +18,11 @@ from tests.integration.suspects_app import TABLE, Suspected, SuspectedCpu, Suspe
 from tests.system import System, quick, running
 from tests.waiting import until
 
+STALLED = ("stc", str(SUSPECT_STALLS))
+GIVEN_UP = ("defa", "job stalled more than allowable limit")
 
-async def suspect(settings: Settings, event: Event) -> None:
+
+async def suspect(settings: Settings, event: Event, sign: tuple[str, str] = STALLED) -> None:
     """Record an event, and make its waiting job look as if its claims had ended without an end."""
     async with running(app, settings, worker=False) as system:
         await system.sql.execute(TABLE)
@@ -31,7 +34,7 @@ async def suspect(settings: Settings, event: Event) -> None:
                 return [key for key in keys if await client.type(key) == b"hash"]
 
             (key,) = await until(jobs, what="the job is dispatched")
-            await client.hset(key, "stc", str(SUSPECT_STALLS))
+            await client.hset(key, *sign)
 
 
 async def result_of(system: System) -> object:
@@ -63,6 +66,16 @@ async def test_transaction_handler_runs_alone_and_commits_once(
     (line,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"acting"' in line]
     assert (line["consumer"], line["attempt"], line["trace_id"]) == ("suspects.once", 1, effect["trace_id"])
     assert "suspects.once is a suspect: 3 claims of it ended without an end; it runs alone" in caplog.text
+
+
+async def test_what_the_engine_gave_up_is_a_suspect_too(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """BullMQ's own verdict on a stalled job is a suspicion: the job runs alone, and its success counts."""
+    settings = quick(settings)
+    await suspect(settings, SuspectedCpu(), GIVEN_UP)
+    async with running(app, settings) as system:
+        assert await result_of(system) != os.getpid()
+        assert await system.deliveries() == {"suspects.cpu": "done"}
+    assert "the engine gave it up (job stalled more than allowable limit); it runs alone" in caplog.text
 
 
 async def test_resources_of_a_suspect_are_made_in_its_child(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from homing.errors import HandlerEndedTransaction, RetryLater
 from homing.ledger.gate import Asked
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS
+from homing.queue.job import ClaimedJob
 from homing.worker.batches import Guarantee
 from homing.worker.calling import Caller
 from homing.worker.children.failures import ChildDied, rebuild
@@ -56,8 +57,7 @@ class Alone:
         decision = await self._gate.ask(run.case)
         if not isinstance(decision, MayRun):
             return Stopped(decision)
-        stalls = run.job.stalls
-        log.warning("%s is a suspect: %d claims of it ended without an end; it runs alone", run.consumer, stalls)
+        log.warning("%s is a suspect: %s; it runs alone", run.consumer, _suspicion(run.job))
         if run.handler.kind == "process":  # it has a child of its own anyway
             return _convict(await otherwise.perform(run))
         place = place_of(self._app, self._settings)
@@ -148,6 +148,12 @@ def place_of(app: Homing, settings: Settings) -> str | None:
                 if value is app:
                     return f"{name}:{attribute}"
     return None
+
+
+def _suspicion(job: ClaimedJob) -> str:
+    if job.deferred_failure is not None:
+        return f"the engine gave it up ({job.deferred_failure})"
+    return f"{job.stalls} claims of it ended without an end"
 
 
 def _later(reason: str) -> Ending:

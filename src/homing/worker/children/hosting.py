@@ -59,7 +59,7 @@ class Host:
 
     def tell(self, frame: Frame) -> None:
         """Say something to the parent about the request that is worked on."""
-        with contextlib.suppress(BrokenPipeError):  # it is gone, and so shall we be
+        with contextlib.suppress(ConnectionError):  # it is gone, and so shall we be
             self._connection.sendall(pack(frame))
 
     def answer(self, frame: Frame) -> None:
