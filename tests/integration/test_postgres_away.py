@@ -133,6 +133,29 @@ async def test_jobs_wait_for_the_ledger_and_pay_nothing(
     assert len(said) == 2
 
 
+async def test_transaction_cut_while_its_handler_uses_it_spends_no_attempt(settings: Settings) -> None:
+    """The handler's own statement meets the lost connection first: the error is its own, and still not its fault."""
+    app = Homing("away")
+    attempts: list[int] = []
+    process_ids: asyncio.Queue[int] = asyncio.Queue()
+
+    @app.queue("once").handler("do", on=Asked)
+    async def do(event: Asked, tx: Transaction[AsyncSession], job: Job) -> None:
+        attempts.append(job.attempt)
+        if len(attempts) == 1:
+            process_ids.put_nowait((await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+            await tx.execute(text("SELECT pg_sleep(30)"))
+
+    async with running(with_sessions(app, settings), quick(settings)) as system:
+        await system.record(Asked())
+        async with asyncio.timeout(10):
+            process_id = await process_ids.get()
+        await system.sql.fetchval("SELECT pg_terminate_backend($1)", process_id)
+        await system.settled()
+        assert attempts == [1, 1]
+        assert await system.deliveries() == {"once.do": "done"}
+
+
 def most_starts(settings: Settings) -> int:
     """How often the job that was started most was started, as the engine counted it."""
     with Redis.from_url(settings.redis_dsn) as client:

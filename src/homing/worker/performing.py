@@ -55,7 +55,8 @@ class AtLeastOnce:
             try:
                 await self._settler.settle(run, result)
             except ServerUnavailable as error:
-                log.warning("job %s is done and waits to be settled: %s", run.job.lease.job_id, error)
+                if wait_seconds == 0.1:
+                    log.warning("job %s is done and waits to be settled: %s", run.job.lease.job_id, error)
                 await asyncio.sleep(wait_seconds)
                 wait_seconds = min(wait_seconds * 2, 5.0)
             else:

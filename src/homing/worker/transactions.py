@@ -177,10 +177,16 @@ def _fetch_twice_in_thread(source: ThreadTransactionSource) -> tuple[dict[str, A
         return transaction.fetch(FIND_TRANSACTION), transaction.fetch(FIND_TRANSACTION)
 
 
+_CONNECTION_IS_INVALID = "8s2b"
+"""SQLAlchemy's number for using a connection again that it has found to be lost: the second error says nothing else of it."""
+
+
 def is_connection_error(error: BaseException | None) -> bool:
     """Whether an error says that the other side went away, rather than that it refused."""
     while error is not None:
         if isinstance(error, OSError) or getattr(error, "connection_invalidated", False):
+            return True
+        if getattr(error, "code", None) == _CONNECTION_IS_INVALID:
             return True
         sqlstate = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
         if isinstance(sqlstate, str) and (sqlstate.startswith("08") or sqlstate in ("57P01", "57P02", "57P03")):
