@@ -1,5 +1,7 @@
 """A worker whose event loop, or one loop on it, does not turn any more: it says so, loses nothing, and ends when it cannot work."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.crash.app import Asked, AskedLeast
@@ -69,3 +71,18 @@ async def test_worker_whose_claim_loop_died_ends(processes: Children, scene: Sce
     await scene.settled()
     assert await scene.attempts() == [1, 1, 1, 1]
     assert await scene.count("effects") == 2
+
+
+def test_stop_that_hangs_is_ended_from_a_thread() -> None:
+    """Whatever a stop waits for, at its hard end the process is gone, with the code that says that something was left behind."""
+    hanging = """
+import asyncio, threading
+from homing.processes.signals import hard_end
+hard_end(0.2).start()
+async def close():
+    await asyncio.shield(asyncio.to_thread(threading.Event().wait, 60))
+asyncio.run(close())
+"""
+    ended = subprocess.run([sys.executable, "-c", hanging], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 75
+    assert "the stop has taken longer than 0.2 s" in ended.stderr

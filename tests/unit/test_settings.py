@@ -126,6 +126,16 @@ def test_a_lease_must_outlast_three_beats(tmp_path: Path) -> None:
     assert load(tmp_path, {"HOMING_LEASE": "15s"}).lease == seconds(15)
 
 
+def test_an_attempt_must_fit_into_the_grace_where_both_are_set(tmp_path: Path) -> None:
+    """Two values of one person that contradict each other are an error that names both; the defaults, and one alone, are none."""
+    text = refusal(tmp_path, {"HOMING_ATTEMPT_TIMEOUT": "60s", "HOMING_SHUTDOWN_GRACE": "25s"})
+    assert text.startswith("HOMING_ATTEMPT_TIMEOUT is 1m and HOMING_SHUTDOWN_GRACE is 25s: ")
+    assert "raise HOMING_SHUTDOWN_GRACE to 1m or lower HOMING_ATTEMPT_TIMEOUT to 25s" in text
+    load(tmp_path, {"HOMING_ATTEMPT_TIMEOUT": "25s", "HOMING_SHUTDOWN_GRACE": "25s"})
+    load(tmp_path, {"HOMING_ATTEMPT_TIMEOUT": "60s"})
+    load(tmp_path, {"HOMING_SHUTDOWN_GRACE": "5s"})
+
+
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     """Three wrong settings are one error with three lines, so that nobody mends them one by one."""
     text = refusal(tmp_path, {"HOMING_RELAY_BATCH": "0", "HOMING_LOG_FORMAT": "xml", "REDIS_URL": "http://x"})

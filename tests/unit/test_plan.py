@@ -1,0 +1,65 @@
+"""The plan of a stop: the numbers that are printed are those that are kept, and what may be interrupted is said at start."""
+
+import logging
+
+import pytest
+
+from homing import Event, Homing
+from homing.config.settings import Settings
+from homing.durations import seconds
+from homing.processes.plan import MARGIN_SECONDS, StopPlan, longest_attempt, warn_of_long_attempts
+from homing.worker.worker import ENDING_SECONDS
+
+
+class Asked(Event, topic="plan.asked", unrouted=True):
+    number: int = 0
+
+
+def app_with(timeout_seconds: float | None) -> Homing:
+    app = Homing("plan")
+    timeout = None if timeout_seconds is None else seconds(timeout_seconds)
+
+    @app.queue("slow").handler("do", on=Asked, at_least_once=True, timeout=timeout)
+    async def do(event: Asked) -> None: ...
+
+    @app.queue("quick").handler("do", on=Asked, at_least_once=True, timeout=seconds(1))
+    async def do_quickly(event: Asked) -> None: ...
+
+    return app
+
+
+@pytest.mark.parametrize(("grace", "longest", "recommended"), [(25, 45, 50), (0.3, 20.3, 26), (600, 620, 625)])
+def test_longest_stop_and_what_the_orchestrator_is_told(
+    caplog: pytest.LogCaptureFixture, grace: float, longest: float, recommended: int
+) -> None:
+    """Grace, ending and closing add up to the hard end, and the orchestrator is told a whole number beyond it."""
+    caplog.set_level(logging.INFO)
+    plan = StopPlan(grace)
+    assert plan.longest_seconds == pytest.approx(longest)
+    assert plan.longest_seconds - grace > ENDING_SECONDS
+    assert plan.termination_grace_seconds == recommended >= plan.longest_seconds + MARGIN_SECONDS
+    plan.announce("worker ready")
+    assert caplog.messages[0].startswith("worker ready; on SIGTERM")
+    assert caplog.messages[0].endswith(
+        f"ends within {longest:g} s: terminationGracePeriodSeconds should be at least {recommended}"
+    )
+
+
+@pytest.mark.parametrize(("own", "longest"), [(None, 60), (300, 300), (10, 10)])
+def test_longest_attempt_is_found(own: float | None, longest: float) -> None:
+    """A handler's own time-out counts, and for the others the setting."""
+    assert longest_attempt(app_with(own), Settings()) == (longest, "slow.do")
+
+
+@pytest.mark.parametrize(
+    ("own", "grace", "warned"), [(None, 25, True), (300, 60, True), (20, 25, False), (25, 25, False)]
+)
+def test_run_that_may_outlast_the_grace_is_warned_of(
+    caplog: pytest.LogCaptureFixture, own: float | None, grace: float, *, warned: bool
+) -> None:  # fmt: skip
+    """The warning names the handler and both values; a run that fits into the grace is none."""
+    warn_of_long_attempts(app_with(own), Settings(shutdown_grace=seconds(grace)))
+    assert bool(caplog.messages) == warned
+    if warned:
+        longest = own or 60
+        assert f"slow.do may run for {longest:g} s and HOMING_SHUTDOWN_GRACE is {grace:g} s" in caplog.messages[0]
