@@ -214,7 +214,10 @@ async def test_a_transaction_that_nobody_provides_is_named(settings: Settings) -
     """A handler that takes a session needs its factory."""
     error = await refused_at_start(app_with_transaction(), settings)
     assert type(error) is RegistrationError
-    assert "takes Transaction[AsyncSession] and is async def: provide a session factory of that kind in the lifespan" in str(error)
+    assert (
+        "takes Transaction[AsyncSession] and is async def: provide a session factory of that kind in the lifespan"
+        in str(error)
+    )
     assert "it provides nothing" in str(error)
 
 

@@ -1,6 +1,7 @@
 """The sweep: what it does with the job of an unsettled delivery, one finding after the other."""
 
 import asyncio
+from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -27,11 +28,11 @@ class Asked(Event, topic="sweep.asked", unrouted=True):
     number: int = 0
 
 
-def app_of(seen: list[int], **terms: object) -> Homing:
-    """An app with one handler; `terms` are options of it."""
+def app_of(seen: list[int], deadline: timedelta | None = None) -> Homing:
+    """An app with one handler."""
     app = Homing("test")
 
-    @app.queue(QUEUE).handler("do", on=Asked, at_least_once=True, **terms)  # type: ignore[arg-type]  # one option at most
+    @app.queue(QUEUE).handler("do", on=Asked, at_least_once=True, deadline=deadline)
     async def do(event: Asked) -> None:
         seen.append(event.number)
 
