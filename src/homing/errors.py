@@ -35,7 +35,14 @@ class MissingExtraError(ConfigurationError):
 
 
 class ServerUnavailable(HomingError):  # noqa: N818 - the word on call people use; "Error" adds nothing
-    """PostgreSQL or Redis cannot be reached or does not answer in time; nothing was concluded from the silence."""
+    """PostgreSQL or Redis cannot be reached or does not answer in time; nothing was concluded from the silence.
+
+    `server`: which one, so that an outage that many meet is told once; empty for the engine's.
+    """
+
+    def __init__(self, text: str, *, server: str = "") -> None:
+        super().__init__(text)
+        self.server = server
 
 
 class UnsuitableServer(HomingError):  # noqa: N818 - as above

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -51,6 +51,30 @@ class Turning:
         return None
 
 
+class Outages:
+    """Tells an outage once, however many loops meet it, and its end when the last of them is through. Shared by loops of one process."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[str]] = {}
+
+    def begin(self, loop: str, error: ServerUnavailable) -> None:
+        """A loop met a server that does not answer."""
+        waiting = self._waiting.setdefault(error.server, set())
+        if loop in waiting:
+            return
+        level = logging.DEBUG if waiting else logging.WARNING
+        log.log(level, "%s: %s; trying again until it is back", loop, error)
+        waiting.add(loop)
+
+    def end(self, loop: str) -> None:
+        """A loop got an answer, from whichever server it asked."""
+        for server in [server for server, waiting in self._waiting.items() if loop in waiting]:
+            self._waiting[server].discard(loop)
+            if not self._waiting[server]:
+                del self._waiting[server]
+                log.info("%s: the server is back", loop)
+
+
 class Loop:
     """Calls `tick` again and again until it is stopped; finishes the tick in flight, never interrupts it.
 
@@ -79,6 +103,7 @@ class Loop:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._away = False
+        self.outages = Outages()
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
@@ -141,8 +166,7 @@ class Loop:
             progress = await self._tick()
         except ServerUnavailable as error:
             self.errors += 1
-            if not self._away:
-                log.warning("%s: %s; trying again until it is back", self.name, error)
+            self.outages.begin(self.name, error)
             self._away = True
             return Progress.REST
         except (Exception, asyncio.CancelledError):
@@ -152,7 +176,7 @@ class Loop:
             log.exception("%s failed; the loop goes on", self.name)
             return Progress.REST
         if self._away:
-            log.info("%s: the server is back", self.name)
+            self.outages.end(self.name)
         self._away, self.errors = False, 0
         return progress
 
@@ -171,6 +195,13 @@ class Loop:
             wait = min(max(self.interval_seconds, 0.1) * 2.0 ** min(self.errors, 10), MAX_ERROR_WAIT_SECONDS)
             return wait * random.uniform(0.8, 1.0)  # noqa: S311 - spreads processes apart, guards nothing
         return self.interval_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - as above
+
+
+def share_outages(loops: Iterable[Loop]) -> None:
+    """Let these loops tell each outage once between them."""
+    outages = Outages()
+    for loop in loops:
+        loop.outages = outages
 
 
 async def stop_all(loops: Sequence[Loop]) -> None:

@@ -56,7 +56,7 @@ def test_longest_attempt_is_found(own: float | None, longest: float) -> None:
 )
 def test_run_that_may_outlast_the_grace_is_warned_of(
     caplog: pytest.LogCaptureFixture, own: float | None, grace: float, *, warned: bool
-) -> None:  # fmt: skip
+) -> None:
     """The warning names the handler and both values; a run that fits into the grace is none."""
     warn_of_long_attempts(app_with(own), Settings(shutdown_grace=seconds(grace)))
     assert bool(caplog.messages) == warned

@@ -9,7 +9,7 @@ import pytest
 
 from homing.clock import ManualClock
 from homing.errors import ServerUnavailable
-from homing.service import MAX_ERROR_WAIT_SECONDS, Loop, Progress, stop_all
+from homing.service import MAX_ERROR_WAIT_SECONDS, Loop, Progress, share_outages, stop_all
 
 LONG = 3600.0
 """An interval that no test outlasts: what happens within a test was not caused by it."""
@@ -150,6 +150,28 @@ async def test_a_server_that_is_away_is_logged_once_and_when_it_is_back(caplog: 
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "route: no answer; trying again until it is back"),
         ("INFO", "route: the server is back"),
+    ]
+
+
+async def test_loops_that_share_an_outage_tell_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Many loops meet one outage: the first tells of it, the last of its end; another server's outage is told beside it."""
+    caplog.set_level(logging.INFO)
+    ledger = [ServerUnavailable("PostgreSQL is away", server="PostgreSQL") for _ in range(2)]
+    ticks = {"beat": Ticks(ledger[0]), "route": Ticks(ledger[1]), "claim": Ticks(ServerUnavailable("Redis is away"))}
+    loops = {name: Loop(name, tick, interval_seconds=LONG) for name, tick in ticks.items()}
+    share_outages(loops.values())
+    for name in ticks:  # all meet it, one after the other, and get through in the same order
+        loops[name].start()
+        await until_resting(loops[name], lambda name=name: loops[name].away)  # type: ignore[misc]  # mypy has no type for a default of a lambda
+    for name in ticks:
+        loops[name].wake()
+        await until_resting(loops[name], lambda name=name: not loops[name].away)  # type: ignore[misc]  # as above
+    await stop_all(list(loops.values()))
+    assert caplog.messages == [
+        "beat: PostgreSQL is away; trying again until it is back",
+        "claim: Redis is away; trying again until it is back",
+        "route: the server is back",
+        "claim: the server is back",
     ]
 
 

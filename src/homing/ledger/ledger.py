@@ -23,6 +23,9 @@ CALL_SECONDS = 15.0
 LOCK_SECONDS = 10.0
 """The longest a statement of ours waits for a row that a handler's transaction holds."""
 
+LEDGER = "PostgreSQL"
+"""The ledger's name among the servers that may be away."""
+
 _AWAY = (
     OSError,
     TimeoutError,
@@ -170,7 +173,8 @@ def _translate(error: BaseException, where: str) -> BaseException:
     if isinstance(error, _WRONG):
         return ConfigurationError(f"PostgreSQL at {where} refuses this DATABASE_URL: {error}")
     if isinstance(error, _AWAY):
-        return ServerUnavailable(f"PostgreSQL at {where} does not answer: {str(error) or type(error).__name__}")
+        text = f"PostgreSQL at {where} does not answer: {str(error) or type(error).__name__}"
+        return ServerUnavailable(text, server=LEDGER)
     return error
 
 

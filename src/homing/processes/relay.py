@@ -10,6 +10,7 @@ from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal, leave_stuck
 from homing.processes.watchdog import Watchdog
+from homing.service import share_outages
 
 log = logging.getLogger("homing.process")
 
@@ -28,9 +29,9 @@ async def _run(app: Homing, settings: Settings) -> int:
     async with open_process(app, settings, "relay") as connections:
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine)
         await relay.start()
-        watchdog = Watchdog(
-            [connections.beat, *relay.loops], end=leave_stuck, patience_seconds=BLOCKED_PATIENCE_SECONDS
-        )
+        loops = [connections.beat, *relay.loops]
+        share_outages(loops)
+        watchdog = Watchdog(loops, end=leave_stuck, patience_seconds=BLOCKED_PATIENCE_SECONDS)
         watchdog.start()
         release_startup_memory()
         log.info("relay ready")

@@ -14,6 +14,7 @@ from homing.processes.plan import StopPlan, longest_attempt, warn_of_long_attemp
 from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal, hard_end, leave_runs_behind, leave_stuck
 from homing.processes.watchdog import Watchdog
+from homing.service import share_outages
 from homing.worker.worker import Worker
 
 log = logging.getLogger("homing.process")
@@ -95,8 +96,10 @@ async def _watched(
 ) -> AsyncIterator[None]:
     """Everything that turns in this process is watched inside the block, its stop included."""
     longest_seconds, _ = longest_attempt(app, settings)
+    loops = [connections.beat, *worker.loops, *(relay.loops if relay is not None else ())]
+    share_outages(loops)
     watchdog = Watchdog(
-        [connections.beat, *worker.loops, *(relay.loops if relay is not None else ())],
+        loops,
         end=leave_stuck,
         patience_seconds=max(LEASES_OF_PATIENCE * settings.lease.total_seconds(), longest_seconds),
         describe=worker.describe_task,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import asyncpg
 
 from homing.errors import ServerUnavailable
-from homing.ledger.ledger import CALL_SECONDS, Ledger
+from homing.ledger.ledger import CALL_SECONDS, LEDGER, Ledger
 from homing.schema.statement import load
 from homing.service import Progress
 
@@ -41,7 +41,7 @@ class Listener:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             self._note(hears=False)
             await self.close()
-            raise ServerUnavailable(f"listening failed: {error}") from error
+            raise ServerUnavailable(f"listening failed: {error}", server=LEDGER) from error
         return Progress.REST
 
     async def close(self) -> None:

@@ -39,6 +39,7 @@ class LeaseKeeper:
         self._questions: list[tuple[Lease, asyncio.Future[Held]]] = []
         self._woken = threading.Event()
         self._stopping = False
+        self._failing = False
         self._thread = threading.Thread(target=self._work, name="homing-leases", daemon=True)
 
     def start(self) -> None:
@@ -102,11 +103,16 @@ class LeaseKeeper:
         try:
             answers = self._extender.extend(held, self._lease_seconds)
         except HomingError as error:
-            log.warning("%d leases were not renewed: %s", len(held), error)
+            if not self._failing:
+                log.warning("%d leases were not renewed, trying each beat: %s", len(held), error)
+            self._failing = True
             return
         except Exception:  # a mistake of ours must not end the thread: every lease of this worker hangs on it
             log.exception("%d leases were not renewed", len(held))
             return
+        if self._failing:
+            log.info("leases are renewed again")
+        self._failing = False
         for lease, answer in zip(held, answers, strict=True):
             self._note(lease, answer)
 

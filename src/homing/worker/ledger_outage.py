@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from homing.errors import ServerUnavailable
-from homing.ledger.ledger import Ledger
+from homing.ledger.ledger import LEDGER, Ledger
 from homing.ledger.statements import ANSWER
 from homing.service import Loop, Progress
 
@@ -40,7 +40,7 @@ class LedgerOutage:
             return Progress.REST
         answer = await self._ledger.fetch_row(ANSWER)
         if answer is None or not answer["writable"]:
-            raise ServerUnavailable("PostgreSQL answers, but it is read-only (a standby?)")
+            raise ServerUnavailable("PostgreSQL answers, but it is read-only (a standby?)", server=LEDGER)
         self.doubted = False
         self._resume()
         return Progress.REST

@@ -1,0 +1,88 @@
+"""A server goes away for some seconds and comes back: a process with all its loops tells it once, and works again by itself."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from homing.embedded import EmbeddedPostgres, EmbeddedValkey
+from tests.crash.app import TABLES, AskedLeast
+from tests.crash.children import Child, Children, children
+from tests.crash.conftest import Scene
+from tests.waiting import until
+
+AWAY_SECONDS = 3.0
+
+
+@pytest.fixture
+def on_mortal(mortal_database_url: str, mortal_valkey: EmbeddedValkey, tmp_path: Path) -> Iterator[Children]:
+    """Processes on servers that the test takes away."""
+    with children(mortal_database_url, mortal_valkey.url(), "mortal", tmp_path) as started:
+        yield started
+
+
+def warnings_of(worker: Child, logger: str) -> list[str]:
+    """What one part of the process said at warning and above."""
+    lines = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    return [line["message"] for line in lines if line["logger"] == logger and line["level"] in ("warning", "error")]
+
+
+async def a_while() -> None:
+    """An outage long enough for every loop to meet it many times."""
+    began = asyncio.get_running_loop().time()
+    await until(lambda: asyncio.get_running_loop().time() - began > AWAY_SECONDS, what="a while has passed")
+
+
+async def prepared(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(TABLES)
+    await connection.close()
+
+
+async def works(url: str) -> None:
+    """A new job is done: the process has found its way back."""
+    connection = await asyncpg.connect(url)
+    scene = Scene(connection)
+    before = await scene.count("effects")
+    await scene.record(AskedLeast())
+    await scene.reached("effects", before + 1)
+    await scene.settled()
+    await connection.close()
+
+
+async def test_database_away_is_one_line(
+    on_mortal: Children, mortal_postgres: EmbeddedPostgres, mortal_database_url: str
+) -> None:
+    """Relay, watch, sweep and beat all meet it; one of them says so, and one that it is back."""
+    await prepared(mortal_database_url)
+    worker = on_mortal.worker()
+    await worker.ready()
+    await works(mortal_database_url)
+    await asyncio.to_thread(mortal_postgres.stop, immediate=True)
+    await a_while()
+    await asyncio.to_thread(mortal_postgres.start)
+    await worker.says("the server is back")
+    await works(mortal_database_url)
+    assert len(warnings_of(worker, "homing.service")) == 1
+    assert worker.log.count("the server is back") == 1
+
+
+async def test_engine_away_is_one_line_of_the_loops_and_one_of_each_connection(
+    on_mortal: Children, mortal_valkey: EmbeddedValkey, mortal_database_url: str
+) -> None:
+    """Claims, rescue, watch and sweep meet it; one of them says so, and each connection once, whatever the number of tries."""
+    await prepared(mortal_database_url)
+    worker = on_mortal.worker()
+    await worker.ready()
+    await works(mortal_database_url)
+    await asyncio.to_thread(mortal_valkey.stop)
+    await a_while()
+    await asyncio.to_thread(mortal_valkey.start)
+    await worker.says("the server is back")
+    await works(mortal_database_url)
+    assert len(warnings_of(worker, "homing.service")) == 1
+    assert worker.log.count("the server is back") == 1
+    assert 1 <= worker.log.count("no connection to") <= 2
