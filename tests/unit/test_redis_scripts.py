@@ -28,15 +28,25 @@ def test_every_script_is_read_with_its_number_of_keys() -> None:
     assert loaded.library_version in scripts.known_scripts()
 
 
-def test_only_the_finish_script_differs_and_by_one_line() -> None:
-    """What is sent is the official text, with one line more in one script."""
+FRESH_TOKEN = "opts['token'] = opts['nextToken'] or token"
+MARK = (
+    'addBaseMarkerIfNeeded(markerKey, rcall("EXISTS", keyPrefix .. "wait", keyPrefix .. "prioritized", '
+    'keyPrefix .. "delayed") == 0)'
+)
+
+
+def test_two_scripts_differ_by_one_line_each_and_one_by_one_more() -> None:
+    """What is sent is the official text: two scripts set the marker only when something is left, one of them takes a fresh token."""
     loaded = scripts.load_scripts()
     for name, script in zip(scripts.NAMES, loaded_scripts(loaded), strict=True):
         official = scripts.read_script(name).decode().splitlines()
         sent = script.text.splitlines()
         added = [line.strip() for line in sent if line not in official]
-        assert added == (["opts['token'] = opts['nextToken'] or token"] if name.startswith("moveToFinished") else [])
-        assert len(sent) == len(official) + len(added)
+        taken = [line.strip() for line in official if line not in sent]
+        finishes, claims = name.startswith("moveToFinished"), name.startswith("moveToActive")
+        assert added == [MARK] * (finishes or claims) + [FRESH_TOKEN] * finishes
+        assert taken == ["addBaseMarkerIfNeeded(markerKey, false)"] * (finishes or claims)
+        assert len(sent) == len(official) + finishes
 
 
 def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
@@ -81,7 +91,7 @@ def test_a_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_finish_script_without_its_fetch_is_refused() -> None:
     """A future script that cannot be given a fresh token is not used as it is."""
-    with pytest.raises(ConfigurationError, match="fresh token"):
+    with pytest.raises(ConfigurationError, match=r"moveToFinished-14 has changed: it has .*ARGV\[6\]"):
         scripts.as_script("moveToFinished-14", "return 0")
 
 

@@ -83,7 +83,9 @@ class MemoryQueue:
         entry.state = State.ACTIVE
         entry.starts += 1
         entry.token, entry.lease_ends = request.token, self._now() + request.lease_seconds
-        self._has_marker = True  # there may be more: the next waiter finds out
+        self._has_marker |= bool(self._waiting) or any(
+            map(self._peek, self._ordered)
+        )  # more: the next waiter finds out
         return self._claimed(entry, request.token)
 
     def leave_marker(self) -> None:

@@ -21,9 +21,16 @@ POLL_SECONDS = 5.0
 FAILED_LANE_SECONDS = 1.0
 """How long a lane rests whose queue could not be claimed from, while others could."""
 
+STREAK_SECONDS = 0.05
+"""A claim this soon after one that found a job asks for more jobs at once than that one did."""
+
 
 class Lane:
-    """One queue's slots in this worker. `resume_at` (monotonic): when it may claim by time alone."""
+    """One queue's slots in this worker.
+
+    `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will
+    last; never, when there is none.
+    """
 
     def __init__(
         self,
@@ -50,7 +57,10 @@ class Lane:
         self._runs: set[asyncio.Task[None]] = set()
         self.open = True
         self.resume_at: float = 0.0
+        self.watched_until: float = float("inf")
         self._limited = False
+        self._wanted = 1
+        self._streak_until = 0.0
 
     @property
     def free(self) -> int:
@@ -80,13 +90,19 @@ class Lane:
         self.resume_at = 0.0
 
     async def fill(self) -> None:
-        """Claim until the slots are full or nothing is left; claims double as long as each of them finds a job."""
-        wanted = 1
+        """Claim until the slots are full or nothing is left; claims double as long as each of them finds a job.
+
+        The first one that finds a job leaves it to the marker to say whether there are more: a lonely job costs one claim.
+        """
         while self.may_claim():
+            first = self._clock.monotonic() > self._streak_until
+            wanted = 1 if first else min(self._wanted, self.free)
             claims = await asyncio.gather(
-                *(self._engine.claim(self.queue, self._request()) for _ in range(min(wanted, self.free))),
-                return_exceptions=True,
+                *(self._engine.claim(self.queue, self._request()) for _ in range(wanted)), return_exceptions=True
             )
+            self._continue(wanted)
+            if first and isinstance(claims[0], ClaimedJob):
+                self.resume_at = self._clock.monotonic() + POLL_SECONDS
             for claim in claims:
                 if isinstance(claim, ClaimedJob):
                     self._start(claim)
@@ -95,7 +111,6 @@ class Lane:
                     raise claim
                 if isinstance(claim, Idle):
                     self._rest(claim)
-            wanted *= 2
 
     def _start(self, job: ClaimedJob) -> None:
         task = asyncio.create_task(self._occupy(job), name=f"slot:{self.queue}")
@@ -108,21 +123,29 @@ class Lane:
         while current is not None:
             finished = await self._execute(current, self._next_request)
             current = finished.next if isinstance(finished.next, ClaimedJob) else None
-            if isinstance(finished.next, Idle):
+            if isinstance(finished.next, Idle) and self.resume_at > 0.0:  # woken meanwhile: what it heard may be older
                 self._rest(finished.next)
             elif current is None:
                 self.wake()
 
     def _leave(self, task: asyncio.Task[None]) -> None:
+        had_room = self.has_room()
         self._runs.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error(
                 "a slot of %s failed; its job comes back when its lease ends", self.queue, exc_info=task.exception()
             )
             self.wake()
-        self._on_change()
+        is_watched = had_room and self.resume_at >= self.watched_until
+        if not is_watched:
+            self._on_change()
+
+    def _continue(self, wanted: int) -> None:
+        self._wanted = 2 * wanted
+        self._streak_until = self._clock.monotonic() + STREAK_SECONDS
 
     def _rest(self, idle: Idle) -> None:
+        self._streak_until = 0.0
         wait = POLL_SECONDS if idle.retry_seconds is None else min(idle.retry_seconds, POLL_SECONDS)
         self.resume_at = self._clock.monotonic() + wait
         self._limited = idle.limited
@@ -213,6 +236,8 @@ class Claimer:
             return
         if self._changed.is_set():
             return
+        for lane in listening:
+            lane.watched_until = self._clock.monotonic() + timeout
         self._waiting = True
         try:
             woken = await self._engine.wait([lane.queue for lane in listening], timeout)
@@ -222,6 +247,8 @@ class Claimer:
             raise
         finally:
             self._waiting = False
+            for lane in listening:
+                lane.watched_until = float("inf")
         for lane in listening:
             if lane.queue == woken:
                 lane.wake()

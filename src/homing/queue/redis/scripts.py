@@ -36,6 +36,14 @@ NAMES = (
 _FETCH = 'if (ARGV[6] == "1") then'
 _FETCH_WITH_FRESH_TOKEN = _FETCH + "\n        opts['token'] = opts['nextToken'] or token"
 
+# After each lease the official scripts set the marker, whether or not anything is left to lease: at low load every job would cost a
+# second wake-up and a claim in vain. What waits, and what is delayed, still sets it, and so does every add.
+_MARK = "addBaseMarkerIfNeeded(markerKey, false)"
+_MARK_WHAT_IS_LEFT = (
+    "addBaseMarkerIfNeeded(markerKey, "
+    'rcall("EXISTS", keyPrefix .. "wait", keyPrefix .. "prioritized", keyPrefix .. "delayed") == 0)'
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -170,13 +178,17 @@ def _verified(name: str, hashes: dict[str, str], installed: str, known: list[str
 def as_script(name: str, text: str) -> Script:
     """A script ready to call; the finish script takes a fresh token for the job it leases next."""
     if name.startswith("moveToFinished"):
-        if text.count(_FETCH) != 1:
-            raise ConfigurationError(
-                f"the script {name} has changed and cannot be given a fresh token for the next job"
-            )
-        text = text.replace(_FETCH, _FETCH_WITH_FRESH_TOKEN)
+        text = _replaced(name, text, _FETCH, _FETCH_WITH_FRESH_TOKEN)
+    if name.startswith(("moveToActive", "moveToFinished")):
+        text = _replaced(name, text, _MARK, _MARK_WHAT_IS_LEFT)
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, int(name.rpartition("-")[2]))
+
+
+def _replaced(name: str, text: str, official: str, ours: str) -> str:
+    if text.count(official) != 1:
+        raise ConfigurationError(f"the script {name} has changed: it has {official!r} not exactly once")
+    return text.replace(official, ours)
 
 
 def _list(versions: Sequence[str] | dict[str, dict[str, str]]) -> str:

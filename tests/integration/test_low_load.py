@@ -1,0 +1,62 @@
+"""What a lonely job asks of Redis: a wake-up, a claim, a finish, however many slots are free."""
+
+import json
+import time
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from homing import Event, Homing
+from homing.config.settings import Settings
+from homing.ids import JobId
+from homing.queue.job import NewJob
+from homing.queue.redis import RedisEngine
+from tests.contract.proxy import TcpProxy
+from tests.system import running
+from tests.waiting import until
+
+JOBS = 20
+
+
+class Pinged(Event, topic="low_load.pinged", unrouted=True):
+    number: int
+
+
+async def add_and_wait(engine: RedisEngine, number: int) -> None:
+    """Add one job past the worker's connections and wait until it is finished."""
+    job_id = JobId(f"lonely-{number}")
+    data = json.dumps({"eventId": str(uuid4()), "payload": {"number": number}})
+    await engine.add("mail", [NewJob(id=job_id, name="ping", data=data, timestamp_ms=int(time.time() * 1000))])
+
+    async def finished() -> bool:
+        return (await engine.inspect("mail", [job_id]))[0].finished
+
+    await until(finished)
+
+
+@pytest.mark.parametrize("concurrency", [1, 10, 100])
+async def test_a_lonely_job_costs_three_commands(settings: Settings, concurrency: int) -> None:
+    """One wake-up, one claim, one finish a job, and nothing else is sent while jobs come one by one."""
+    app = Homing("low-load")
+
+    @app.queue("mail", concurrency=concurrency).handler("ping", on=Pinged, at_least_once=True)
+    async def ping(event: Pinged) -> None: ...
+
+    port = int(settings.redis_dsn.rpartition(":")[2].partition("/")[0])
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
+    await engine.open()
+    async with TcpProxy(port) as proxy:
+        through_proxy = settings.model_copy(
+            update={"redis_url": settings.redis_dsn.replace(f":{port}/", f":{proxy.port}/")}
+        )
+        async with running(app, through_proxy, relay=False):
+            await add_and_wait(engine, 0)
+            await until(lambda: proxy.commands[-1][0] == b"BZPOPMIN")
+            before = len(proxy.commands)
+            for number in range(1, JOBS + 1):
+                await add_and_wait(engine, number)
+            sent = Counter(words[0] for words in proxy.commands[before:])
+    await engine.close()
+    assert sent.total() <= 3 * JOBS, sent
+    assert sent[b"EVALSHA"] == 2 * JOBS, sent
