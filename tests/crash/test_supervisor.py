@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,34 @@ async def test_signal_to_the_whole_group_is_one_order(
     await scene.settled()
     assert await scene.count("effects") == await scene.count("runs") == 8
     assert not any(worker.is_running() for worker in workers)
+
+
+async def test_signal_in_the_middle_of_a_start_is_one_order(processes: Children) -> None:
+    """Workers that are still importing when the whole group is signalled die of nothing: they stop as soon as they can."""
+    supervisor = processes.worker("--processes", "2")
+    await supervisor.says("worker 2 is process ")
+    os.killpg(supervisor.pid, signal.SIGTERM)
+    assert await supervisor.ended(40) == 0
+    assert messages(supervisor).count("the supervisor: stopping") == WORKERS
+
+
+def test_worker_that_obeys_nothing_is_killed_in_the_end() -> None:
+    """A frozen worker does not keep the supervisor: after its patience it is killed, and the code is that of a hard stop."""
+    program = """
+import sys
+from homing.processes.supervisor import Supervisor
+worker = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+sys.exit(Supervisor([worker], patience_seconds=0.3).run())
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:
+        try:
+            assert supervisor.stdout is not None
+            worker = int(supervisor.stdout.readline())
+            supervisor.send_signal(signal.SIGTERM)
+            assert supervisor.wait(20) == 75
+        finally:
+            supervisor.kill()
+    assert not psutil.pid_exists(worker)
 
 
 async def test_second_signal_kills_at_once(processes: Children, scene: Scene) -> None:

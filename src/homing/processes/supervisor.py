@@ -146,7 +146,8 @@ class Supervisor:
         pause_seconds = place.ended(code, now)
         if self._kill_at is not None:
             log.info("worker %d (process %d) ended with %d", place.number, pid, code)
-            self._worst = max(self._worst, shell_code(code))
+            if not self._killed:  # otherwise it was ours, and counts as a hard stop already
+                self._worst = max(self._worst, shell_code(code))
         elif place.starts == 1 and code in HOPELESS:
             log.error("worker %d (process %d) cannot start, code %d: the supervisor ends", place.number, pid, code)
             self._hopeless = code
