@@ -12,11 +12,12 @@ from homing.config.settings import Settings
 from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.redis import RedisEngine
+from homing.worker.lanes import POLL_SECONDS
 from tests.contract.proxy import TcpProxy
 from tests.system import running
 from tests.waiting import until
 
-JOBS = 20
+JOBS = 40
 
 
 class Pinged(Event, topic="low_load.pinged", unrouted=True):
@@ -37,7 +38,7 @@ async def add_and_wait(engine: RedisEngine, number: int) -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 10, 100])
 async def test_a_lonely_job_costs_three_commands(settings: Settings, concurrency: int) -> None:
-    """One wake-up, one claim, one finish a job, and nothing else is sent while jobs come one by one."""
+    """One wake-up, one claim, one finish a job, and nothing else is sent while jobs come one by one but the net of the wait."""
     app = Homing("low-load")
 
     @app.queue("mail", concurrency=concurrency).handler("ping", on=Pinged, at_least_once=True)
@@ -53,10 +54,12 @@ async def test_a_lonely_job_costs_three_commands(settings: Settings, concurrency
         async with running(app, through_proxy, relay=False):
             await add_and_wait(engine, 0)
             await until(lambda: proxy.commands[-1][0] == b"BZPOPMIN")
-            before = len(proxy.commands)
+            before, started = len(proxy.commands), time.monotonic()
             for number in range(1, JOBS + 1):
                 await add_and_wait(engine, number)
             sent = Counter(words[0] for words in proxy.commands[before:])
+            polls = 1 + int((time.monotonic() - started) / POLL_SECONDS)
     await engine.close()
-    assert sent.total() <= 3 * JOBS, sent
-    assert sent[b"EVALSHA"] == 2 * JOBS, sent
+    # An idle lane asks by itself every few seconds: it ends its wait, claims, and waits again.
+    assert sent.total() <= 3 * (JOBS + polls), sent
+    assert 2 * JOBS <= sent[b"EVALSHA"] <= 2 * JOBS + polls, sent
