@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?=
 # Tests wait for servers and processes more than they compute.
-JOBS ?= 3
+JOBS ?= 4
 
 .PHONY: help demo test check setup bench bench-quick lock clean
 
