@@ -7,7 +7,13 @@ import pytest
 from homing import Event, Homing
 from homing.config.settings import Settings
 from homing.durations import seconds
-from homing.processes.plan import MARGIN_SECONDS, StopPlan, longest_attempt, warn_of_long_attempts
+from homing.processes.plan import (
+    MARGIN_SECONDS,
+    StopPlan,
+    announce_patience,
+    longest_attempt,
+    warn_of_long_attempts,
+)
 from homing.worker.worker import ENDING_SECONDS
 
 
@@ -63,3 +69,13 @@ def test_run_that_may_outlast_the_grace_is_warned_of(
     if warned:
         longest = own or 60
         assert f"slow.do may run for {longest:g} s and HOMING_SHUTDOWN_GRACE is {grace:g} s" in caplog.messages[0]
+
+
+def test_patience_of_every_handler_is_said_at_start(caplog: pytest.LogCaptureFixture) -> None:
+    """Attempts, the retry horizon and the time of one attempt, with the default where a handler says nothing."""
+    caplog.set_level(logging.INFO)
+    announce_patience(app_with(None), Settings())
+    assert caplog.messages == [
+        "quick.do (at least once): 8 attempts within 4m 14s of waiting, each at most 1s",
+        "slow.do (at least once): 8 attempts within 4m 14s of waiting, each at most 1m",
+    ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from homing.app.application import Homing
 from homing.config.settings import Settings
+from homing.durations import describe_seconds
 from homing.worker.worker import ENDING_SECONDS
 
 log = logging.getLogger("homing.process")
@@ -57,6 +58,22 @@ def warn_of_long_attempts(app: Homing, settings: Settings) -> None:
             longest,
             grace,
             longest,
+        )
+
+
+def announce_patience(app: Homing, settings: Settings) -> None:
+    """Say for every handler how often and for how long it is tried before it is dead."""
+    default = settings.attempt_timeout.total_seconds()
+    for handler in app.handlers:
+        policy = handler.policy
+        longest, _ = policy.backoff.horizon_seconds(policy.attempts)
+        log.info(
+            "%s (%s): %d attempts within %s of waiting, each at most %s",
+            handler.consumer,
+            handler.guarantee,
+            policy.attempts,
+            describe_seconds(longest),
+            describe_seconds(default if policy.timeout_seconds is None else policy.timeout_seconds),
         )
 
 

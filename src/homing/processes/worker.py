@@ -62,6 +62,7 @@ async def _run(
         worker = Worker(
             app, settings, ledger=connections.ledger, engine=connections.engine, provider=provider, queues=queues
         )
+        announce_patience(app, settings)
         warn_of_long_attempts(app, settings)
         await worker.start()
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine) if with_relay else None
