@@ -10,7 +10,7 @@ from homing.app.resources import Provider
 from homing.config.settings import Settings
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import Connections, open_process
-from homing.processes.plan import StopPlan, longest_attempt, warn_of_long_attempts
+from homing.processes.plan import StopPlan, announce_patience, longest_attempt, warn_of_long_attempts
 from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal, hard_end, leave_runs_behind, leave_stuck
 from homing.processes.watchdog import Watchdog
