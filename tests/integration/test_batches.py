@@ -1,6 +1,10 @@
 """Batch handlers: many events, one call and one transaction; a bad event costs the others nothing but time."""
 
+import asyncio
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,6 +17,9 @@ from homing import Event, Homing, PermanentError, Retry, Transaction, backoff
 from homing.config.settings import Settings
 from homing.durations import milliseconds
 from homing.errors import RegistrationError
+from homing.ids import new_token
+from homing.queue.job import ClaimedJob
+from homing.queue.port import ClaimRequest
 from tests.system import System, quick, running, with_sessions
 from tests.waiting import until
 
@@ -170,3 +177,77 @@ def test_what_cannot_be_a_batch_handler_is_refused(function: Any, batch: int, wo
     """Each refusal names the function and what to write instead."""
     with pytest.raises(RegistrationError, match=words):
         Homing("test").queue("sales").handler("count", on=Sold, at_least_once=True, batch=batch)(function)
+
+
+async def test_two_runs_of_one_delivery_in_one_batch_count_once(settings: Settings) -> None:
+    """A job that was dispatched again while its first run waits joins the same batch: the handler gets its event once."""
+    app = Homing("test")
+    seen: list[int] = []
+
+    @app.queue("sales", concurrency=10).handler("count", on=Sold, batch=10)
+    async def count(events: Sequence[Sold], tx: Transaction[AsyncSession]) -> None:
+        seen.extend(event.amount for event in events)
+        await tx.execute(ADD, {"amounts": [event.amount for event in events]})
+
+    with_sessions(app, settings)
+    async with running(app, quick(settings), worker=False) as system:
+        await system.sql.execute("CREATE TABLE points (amount bigint)")
+        await system.record(Sold(order_id=uuid4(), amount=7), Sold(order_id=uuid4(), amount=8))
+        await waiting(system, "sales", 2)
+        first, second = [
+            await system.engine.claim("sales", ClaimRequest(new_token(), lease_seconds=30)) for _ in range(2)
+        ]
+        assert isinstance(first, ClaimedJob)
+        assert isinstance(second, ClaimedJob)
+        again = replace(first, lease=replace(first.lease, token=new_token()))
+        async with running(app, quick(settings), relay=False) as other:
+            assert other.worker is not None
+            execute = other.worker._executor.execute
+            await asyncio.gather(*(execute(job, lambda: None) for job in (first, again, second)))
+            await system.settled()
+        assert sorted(seen) == [7, 8]
+    assert sorted(await rows(settings, "SELECT amount FROM points")) == [(7,), (8,)]
+
+
+async def test_an_expired_delivery_starts_no_run_in_a_batch(settings: Settings) -> None:
+    """After its deadline a delivery is buried as expired, whatever batch its job joins; the others are handled."""
+    app = Homing("test")
+    seen: list[int] = []
+
+    @app.queue("sales", concurrency=10).handler("count", on=Sold, batch=10)
+    async def count(events: Sequence[Sold], tx: Transaction[AsyncSession]) -> None:
+        seen.extend(event.amount for event in events)
+
+    with_sessions(app, settings)
+    async with running(app, quick(settings), worker=False) as system:
+        await system.record(*(Sold(order_id=uuid4(), amount=n) for n in range(3)))
+        await waiting(system, "sales", 3)
+        await system.sql.execute(
+            "UPDATE homing.deliveries SET opened_at = now() - interval '15 days' WHERE event_id = $1",
+            await _event(system, 1),
+        )
+        jobs = [await system.engine.claim("sales", ClaimRequest(new_token(), lease_seconds=30)) for _ in range(3)]
+        async with running(app, quick(settings), relay=False) as other:
+            assert other.worker is not None
+            execute = other.worker._executor.execute
+            await asyncio.gather(*(execute(_opened_long_ago(job, amount=1), lambda: None) for job in jobs))
+            await system.settled()
+        assert sorted(seen) == [0, 2]
+        assert [letter["kind"] for letter in await system.letters()] == ["expired"]
+
+
+async def _event(system: System, amount: int) -> UUID:
+    event_id: UUID = await system.sql.fetchval(
+        "SELECT id FROM homing.outbox_events WHERE payload->>'amount' = $1", str(amount)
+    )
+    return event_id
+
+
+def _opened_long_ago(job: object, *, amount: int) -> ClaimedJob:
+    """The job as it is, or with the time that its row was given, when it is the one with that amount."""
+    assert isinstance(job, ClaimedJob)
+    data = json.loads(job.data)
+    if data["payload"]["amount"] != amount:
+        return job
+    data["delivery"]["openedAt"] = (datetime.now(UTC) - timedelta(days=15)).isoformat()
+    return replace(job, data=json.dumps(data))

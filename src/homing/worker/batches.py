@@ -8,6 +8,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
+from uuid import UUID
 
 from homing.app.handlers import Handler, Kind
 from homing.errors import AttemptTimeout, PermanentError
@@ -114,17 +115,22 @@ class BatchOnce(Batching):
 
     def __init__(self, alone: Once, sources: Mapping[tuple[Any, Kind], AnySource], caller: Caller) -> None:
         super().__init__(alone)
+        self._one = alone
         self._sources = sources
         self._caller = caller
 
     async def _together(self, runs: Sequence[Run]) -> Endings:
+        places = [place for place, run in enumerate(runs) if not self._one.seems_expired(run)]
+        if not places:
+            return {}
         try:
             async with self._source(runs[0].handler).open() as transaction:
-                return await self._settle_and_call(runs, transaction)
+                endings = await self._settle_and_call([runs[place] for place in places], transaction)
         except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's
             if is_connection_error(error):
-                return dict.fromkeys(range(len(runs)), Unsure(f"{type(error).__name__}: {error}"))
+                return dict.fromkeys(places, Unsure(f"{type(error).__name__}: {error}"))
             return {}
+        return zip_endings(places, endings)
 
     async def _settle_and_call(self, runs: Sequence[Run], transaction: HandlerTransaction) -> Endings:
         async with asyncio.timeout(LOCK_SECONDS):
@@ -134,8 +140,7 @@ class BatchOnce(Batching):
                 consumers=[run.consumer for run in runs],
                 generations=[run.generation for run in runs],
             )
-        settled = {(row["event_id"], row["consumer"]) for row in rows}
-        places = [place for place, run in enumerate(runs) if (run.event_id, run.consumer) in settled]
+        places = _first_of_each(runs, {(row["event_id"], row["consumer"], row["generation"]) for row in rows})
         if not places:
             return {}
         members = [runs[place] for place in places]
@@ -165,6 +170,21 @@ class BatchOnce(Batching):
         if parameter is None:
             raise AssertionError(f"{handler.consumer} takes no transaction")
         return cast("TransactionSource", self._sources[parameter.type, handler.kind])
+
+
+def _first_of_each(runs: Sequence[Run], settled: set[tuple[UUID, str, int | None]]) -> list[int]:
+    """The place of the first run of every settled row.
+
+    A job that was dispatched again may stand in the batch beside its first run: it goes alone, and finds the row done.
+    """
+    left = set(settled)
+    places = []
+    for place, run in enumerate(runs):
+        key = (run.event_id, run.consumer, run.generation)
+        if key in left:
+            left.remove(key)
+            places.append(place)
+    return places
 
 
 def zip_endings(places: Sequence[int], results: "Sequence[Ending] | dict[int, Ending]") -> Endings:

@@ -82,7 +82,7 @@ class Once:
 
     async def perform(self, run: Run) -> Ending:
         """Settle first; where that changes no row, ask the gate. Everything is rolled back unless all of it succeeded."""
-        if self._seems_expired(run):
+        if self.seems_expired(run):
             decision = await self._gate.ask(run.case)
             if not isinstance(decision, MayRun):
                 return Stopped(decision)
@@ -156,7 +156,8 @@ class Once:
         await transaction.commit()
         return ending
 
-    def _seems_expired(self, run: Run) -> bool:
+    def seems_expired(self, run: Run) -> bool:
+        """Whether the deadline that its job carries has passed; then the row must be asked before it is settled."""
         opened_at = run.envelope.opened_at
         if opened_at is None:
             return False
