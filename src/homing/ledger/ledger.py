@@ -164,6 +164,11 @@ class LedgerTransaction:
         """Run one statement in the transaction and return its rows."""
         return list(await self._connection.fetch(statement.numbered, *statement.arguments(values)))
 
+    async def fetch_row(self, statement: Statement, **values: object) -> Row | None:
+        """Run a statement that gives at most one row."""
+        rows = await self.fetch(statement, **values)
+        return rows[0] if rows else None
+
 
 async def _keep_session(_: object) -> None:
     """Reset nothing between two statements: ours leave no session state, and a reset is a round trip."""
