@@ -3,13 +3,15 @@
 import os
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, Signals
 from types import TracebackType
 from typing import ClassVar, Self
 
 from homing.embedded.folder import START_TIMEOUT_SECONDS, ServerFolder
+from homing.embedded.history import copy_data
 from homing.embedded.identity import Account
 from homing.embedded.parent import dismiss, watch
 from homing.embedded.processes import clean_environment, launch, reap_in_background, wait_until
@@ -85,6 +87,22 @@ class EmbeddedServer(ABC):
         """Kill the main process with SIGKILL, as the kernel would; returns when nothing of the server is left."""
         self._end(SIGKILL)
 
+    def restart(self, *, immediate: bool = False) -> Self:
+        """Stop the server as `stop` does and start it again, with our settings and on the same port; a watcher goes on watching."""
+        with self._folder.one_at_a_time():
+            self._end(self.immediate_signal if immediate else self.stop_signal)
+        return self.start()
+
+    def save_data(self, to: Path) -> None:
+        """Copy the data of the stopped server to a folder; see `restore_data`. Raises `ServerUnavailable` while it runs."""
+        with self._stopped("its data can be copied"):
+            copy_data(self._folder.data, to, self._account)
+
+    def restore_data(self, saved: Path) -> None:
+        """Make the data of the stopped server what `save_data` kept: everything later is forgotten, as in a lost disk."""
+        with self._stopped("its data can be replaced"):
+            copy_data(saved, self._folder.data, self._account)
+
     def watch_parent(self) -> int:
         """See `stop_with_parent`; returns the process id of the watcher."""
         return watch(server_lock=self._folder.server_lock, pid_file=self._pid_file, signal=self.stop_signal)
@@ -126,6 +144,14 @@ class EmbeddedServer(ABC):
 
     def _environment(self) -> dict[str, str]:
         return clean_environment()
+
+    @contextmanager
+    def _stopped(self, before: str) -> Iterator[None]:
+        """Hold the lock of starters for work on the files; raise `ServerUnavailable` when a server uses them."""
+        with self._folder.one_at_a_time():
+            if self._folder.is_in_use():
+                raise ServerUnavailable(f"{self.name} runs in {self.home}: stop it before {before}.")
+            yield
 
     def _boot(self) -> None:
         for _ in range(PORT_ATTEMPTS):

@@ -7,6 +7,7 @@ from signal import SIGKILL, SIGTERM
 
 from homing.embedded.binaries import ValkeyBinary, find_valkey
 from homing.embedded.folder import write_private
+from homing.embedded.history import append_only_file, cut
 from homing.embedded.lifecycle import EmbeddedServer
 from homing.embedded.processes import program_of
 from homing.errors import ConfigurationError, ServerUnavailable
@@ -39,6 +40,20 @@ class EmbeddedValkey(EmbeddedServer):
     def url(self, db: int = 0) -> str:
         """Return `redis://:password@127.0.0.1:port/db`, valid across restarts."""
         return f"redis://:{self._folder.password}@127.0.0.1:{self.port}/{db}"
+
+    @property
+    def log_bytes(self) -> int:
+        """The length of the append-only log; while nobody writes it names this moment of the server's history."""
+        return append_only_file(self._folder.data).stat().st_size
+
+    def rewind(self, log_bytes: int) -> None:
+        """Cut the log of the stopped server to its first `log_bytes`: what was written later is lost, as with a crash.
+
+        Any number from 0 to `log_bytes` will do: a script or a command that is cut in the middle is lost as a whole. Raises
+        `ServerUnavailable` while the server runs.
+        """
+        with self._stopped("its log can be cut"):
+            cut(append_only_file(self._folder.data), log_bytes)
 
     @property
     def _pid_file(self) -> Path:
