@@ -1,6 +1,7 @@
 """Processes of a test's own, and the servers that they may lose."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import asyncpg
@@ -8,8 +9,11 @@ import pytest
 
 from homing import Event, record
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
+from shop.providers.process import ProviderProcess
 from tests.crash.app import TABLES
 from tests.crash.children import Children, children
+from tests.crash.shop_processes import IN_A_HURRY, Workers, environment_of
+from tests.integration.shop.world import Partners, World
 from tests.own_servers import fresh_ledger, own_postgres, own_valkey, ready_valkey
 from tests.waiting import until
 
@@ -101,3 +105,32 @@ def _mortal_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedde
 def mortal_valkey(_mortal_valkey: EmbeddedValkey) -> EmbeddedValkey:
     """A Valkey that the test may flush and kill."""
     return ready_valkey(_mortal_valkey)
+
+
+# ── The shop ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def partners(tmp_path: Path) -> Iterator[Partners]:
+    """Partners of this test's own."""
+    with (
+        ProviderProcess.start("gateway", tmp_path) as gateway,
+        ProviderProcess.start("carrier", tmp_path) as carrier,
+        ProviderProcess.start("mailbox", tmp_path) as mailbox,
+    ):
+        yield Partners(gateway=gateway, carrier=carrier, mailbox=mailbox)
+
+
+@pytest.fixture
+async def world(database_url: str, partners: Partners) -> AsyncIterator[World]:
+    """A shop with one order in it."""
+    async with World.open(partners.settings(database_url), partners) as world:
+        yield world
+
+
+@pytest.fixture
+def workers(world: World, redis_url: str, redis_prefix: str, tmp_path: Path) -> Iterator[Workers]:
+    """Workers of the shop."""
+    more = {**IN_A_HURRY, "HOMING_APP": "shop.jobs:app", "REDIS_URL": redis_url, "HOMING_PREFIX": redis_prefix}
+    with ExitStack() as stack:
+        yield Workers(environment_of(world.settings, more), tmp_path / "worker.log", stack)

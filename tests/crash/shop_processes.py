@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from shop.config import ShopSettings
 
 ROOT = Path(__file__).parents[2]
+IN_A_HURRY = {"HOMING_LEASE": "2s", "HOMING_BEAT": "500ms", "HOMING_RESCUE": "500ms", "HOMING_LOG_FORMAT": "json"}
 HOMING = str(Path(sys.executable).with_name("homing"))
 
 
@@ -43,3 +45,16 @@ def running(command: list[str], environment: Mapping[str, str], log: Path) -> It
             yield process
         finally:
             process.kill()
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Starts workers (relay included) on a test's servers; they end with the test."""
+
+    environment: Mapping[str, str]
+    log: Path
+    stack: ExitStack
+
+    def start(self, **changes: str) -> "subprocess.Popen[bytes]":
+        """Start one, with some variables changed."""
+        return self.stack.enter_context(running([HOMING, "worker"], {**self.environment, **changes}, self.log))

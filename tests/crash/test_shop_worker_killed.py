@@ -1,64 +1,20 @@
 """A worker killed by SIGKILL in the middle of each of the shop's jobs: the next one finishes it, and the effect counts once."""
 
 import asyncio
-import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-import pytest
 from sqlalchemy import text
 
 from shop.loyalty.points import points_of
 from shop.providers.process import ProviderProcess
-from tests.crash.shop_processes import HOMING, environment_of, running
-from tests.integration.shop.world import CUSTOMER, Partners, World
+from tests.crash.shop_processes import Workers
+from tests.integration.shop.world import CUSTOMER, World
 from tests.waiting import until
 
-IN_A_HURRY = {"HOMING_LEASE": "2s", "HOMING_BEAT": "500ms", "HOMING_RESCUE": "500ms", "HOMING_LOG_FORMAT": "json"}
 PATIENCE_SECONDS = 40.0
 
 JOBS_PER_ORDER = 4
-
-
-@pytest.fixture
-def partners(tmp_path: Path) -> Iterator[Partners]:
-    """Partners of this test's own."""
-    with (
-        ProviderProcess.start("gateway", tmp_path) as gateway,
-        ProviderProcess.start("carrier", tmp_path) as carrier,
-        ProviderProcess.start("mailbox", tmp_path) as mailbox,
-    ):
-        yield Partners(gateway=gateway, carrier=carrier, mailbox=mailbox)
-
-
-@pytest.fixture
-async def world(database_url: str, partners: Partners) -> AsyncIterator[World]:
-    """A shop with one order in it."""
-    async with World.open(partners.settings(database_url), partners) as world:
-        yield world
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Starts workers (relay included) on this test's servers; they end with the test."""
-
-    environment: Mapping[str, str]
-    log: Path
-    stack: ExitStack
-
-    def start(self) -> "subprocess.Popen[bytes]":
-        return self.stack.enter_context(running([HOMING, "worker"], self.environment, self.log))
-
-
-@pytest.fixture
-def workers(world: World, redis_url: str, redis_prefix: str, tmp_path: Path) -> Iterator[Workers]:
-    """Workers of the shop."""
-    more = {**IN_A_HURRY, "HOMING_APP": "shop.jobs:app", "REDIS_URL": redis_url, "HOMING_PREFIX": redis_prefix}
-    with ExitStack() as stack:
-        yield Workers(environment_of(world.settings, more), tmp_path / "worker.log", stack)
 
 
 async def _until_all_is_settled(world: World) -> None:
