@@ -1,0 +1,75 @@
+"""What a process counts: Prometheus instruments in a registry of its own, mirrored to OpenTelemetry where an SDK is set up."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+from homing.metrics.declared import METRICS, Metric
+from homing.metrics.mirror import Mirror, mirror_of
+
+Child = Counter | Gauge | Histogram
+
+
+class Metrics:
+    """The instruments of one app in one process; every series carries the app's name.
+
+    Counting never fails and never waits. Labels are given in the order in which the metric declares them.
+    """
+
+    def __init__(self, app: str, registry: CollectorRegistry | None = None) -> None:
+        self.app = app
+        self.registry = registry or CollectorRegistry()
+        self._families = {metric: _family(metric, self.registry) for metric in METRICS if not metric.collected}
+        self._children: dict[tuple[Metric, tuple[str, ...]], MetricWrapperBase] = {}
+        self._mirror: Mirror | None = None
+        self.find_mirror()
+
+    def find_mirror(self) -> None:
+        """Mirror from now on to the OpenTelemetry SDK that somebody set up meanwhile; a loop asks, so that the order does not matter."""
+        if self._mirror is None:
+            self._mirror = mirror_of(self.app, self._families)
+
+    def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
+        """Add to a counter."""
+        self._child(metric, labels).inc(by)  # type: ignore[attr-defined]  # a counter, by its declaration
+        if self._mirror is not None:
+            self._mirror.count(metric, labels, by)
+
+    def set(self, metric: Metric, *labels: str, to: float) -> None:
+        """Set a gauge."""
+        self._child(metric, labels).set(to)  # type: ignore[attr-defined]  # a gauge, by its declaration
+        if self._mirror is not None:
+            self._mirror.set(metric, labels, to)
+
+    def observe(self, metric: Metric, *labels: str, seconds: float) -> None:
+        """Put a duration into a histogram."""
+        self._child(metric, labels).observe(seconds)  # type: ignore[attr-defined]  # a histogram, by its declaration
+        if self._mirror is not None:
+            self._mirror.observe(metric, labels, seconds)
+
+    def clear(self, metric: Metric) -> None:
+        """Forget every series of a gauge, before those that are true now are set."""
+        self._families[metric].clear()
+        self._children = {key: child for key, child in self._children.items() if key[0] != metric}
+
+    def _child(self, metric: Metric, labels: tuple[str, ...]) -> MetricWrapperBase:
+        child = self._children.get((metric, labels))
+        if child is None:
+            child = self._families[metric].labels(self.app, *labels)
+            self._children[metric, labels] = child
+        return child
+
+
+def label_names(metric: Metric) -> tuple[str, ...]:
+    """The labels of its series, `app` first."""
+    return ("app", *metric.labels)
+
+
+def _family(metric: Metric, registry: CollectorRegistry) -> MetricWrapperBase:
+    labels: Iterable[str] = label_names(metric)
+    if metric.kind == "counter":
+        return Counter(metric.name, metric.meaning, labels, registry=registry)
+    if metric.kind == "gauge":
+        return Gauge(metric.name, metric.meaning, labels, registry=registry, multiprocess_mode="livesum")
+    return Histogram(metric.name, metric.meaning, labels, registry=registry, buckets=metric.buckets)

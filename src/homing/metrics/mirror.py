@@ -1,0 +1,61 @@
+"""The same numbers through OpenTelemetry, for applications that have set up its SDK; without one, nothing is called."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from homing.metrics.declared import Metric
+
+try:
+    from opentelemetry import metrics as otel
+except ModuleNotFoundError:  # the extra `otel` is not installed
+    otel = None  # type: ignore[assignment]  # then there is nothing to mirror to
+
+
+class Mirror(Protocol):
+    """Where every number is told a second time."""
+
+    def count(self, metric: Metric, labels: tuple[str, ...], by: float) -> None:
+        """Add to a counter."""
+        ...
+
+    def set(self, metric: Metric, labels: tuple[str, ...], to: float) -> None:
+        """Set a gauge."""
+        ...
+
+    def observe(self, metric: Metric, labels: tuple[str, ...], seconds: float) -> None:
+        """Put a duration into a histogram."""
+        ...
+
+
+def mirror_of(app: str, metrics: Iterable[Metric]) -> Mirror | None:
+    """A mirror when an OpenTelemetry SDK is set up, otherwise `None`: what nobody exports costs nothing."""
+    if otel is None or type(otel.get_meter_provider()).__module__.startswith("opentelemetry.metrics"):
+        return None  # the API's own stand-ins: no SDK yet
+    return _OpenTelemetry(app, metrics)
+
+
+class _OpenTelemetry:
+    def __init__(self, app: str, metrics: Iterable[Metric]) -> None:
+        meter = otel.get_meter("homing")
+        self._app = app
+        self._instruments: dict[Metric, Any] = {metric: _instrument(meter, metric) for metric in metrics}
+
+    def count(self, metric: Metric, labels: tuple[str, ...], by: float) -> None:
+        self._instruments[metric].add(by, self._attributes(metric, labels))
+
+    def set(self, metric: Metric, labels: tuple[str, ...], to: float) -> None:
+        self._instruments[metric].set(to, self._attributes(metric, labels))
+
+    def observe(self, metric: Metric, labels: tuple[str, ...], seconds: float) -> None:
+        self._instruments[metric].record(seconds, self._attributes(metric, labels))
+
+    def _attributes(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
+        return {"app": self._app, **dict(zip(metric.labels, labels, strict=True))}
+
+
+def _instrument(meter: Any, metric: Metric) -> Any:
+    if metric.kind == "counter":
+        return meter.create_counter(metric.otel_name, unit=metric.otel_unit, description=metric.meaning)
+    if metric.kind == "gauge":
+        return meter.create_gauge(metric.otel_name, unit=metric.otel_unit, description=metric.meaning)
+    return meter.create_histogram(metric.otel_name, unit=metric.otel_unit, description=metric.meaning)

@@ -1,0 +1,88 @@
+"""What a process counts, and how it is read."""
+
+import re
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from homing.metrics import METRICS, Metric, Metrics, mirror
+from homing.metrics.declared import JOB_DURATION, JOB_RUNS, PARKED_JOBS, RUNNING
+
+_LABELS = {
+    *("topic", "consumer", "queue", "job", "state", "outcome", "reason", "backend", "loop", "table", "error_type"),
+    *("version", "python", "engine"),  # of the one series that says what runs here
+}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_metric_has_a_valid_name_known_labels_and_a_meaning(metric: Metric) -> None:
+    """Names follow Prometheus's rules, and no label is an id or a fingerprint."""
+    assert re.fullmatch(r"homing_[a-z_]+", metric.name)
+    assert (metric.kind == "counter") == metric.name.endswith("_total")
+    assert (metric.kind == "histogram") == bool(metric.buckets)
+    assert list(metric.buckets) == sorted(metric.buckets)
+    assert set(metric.labels) <= _LABELS
+    assert metric.meaning.endswith(".")
+
+
+def test_no_two_metrics_share_a_name() -> None:
+    """Neither in Prometheus nor in OpenTelemetry."""
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    assert len({metric.otel_name for metric in METRICS}) == len(METRICS)
+
+
+def test_what_was_counted_is_exposed_with_the_app() -> None:
+    """Every series says which app it is of; hostile label values stay values."""
+    metrics = Metrics("shop")
+    metrics.count(JOB_RUNS, 'mail"\n{', "send\x1b[31m", "completed", by=2)
+    metrics.observe(JOB_DURATION, "mail", "send", seconds=0.3)
+    metrics.set(RUNNING, "mail", to=3)
+    families = {f.name: f for f in text_string_to_metric_families(generate_latest(metrics.registry).decode())}
+    (runs,) = [s for s in families["homing_job_runs"].samples if s.name == "homing_job_runs_total"]
+    assert runs.labels == {"app": "shop", "queue": 'mail"\n{', "job": "send\x1b[31m", "outcome": "completed"}
+    assert runs.value == 2
+    assert [s.value for s in families["homing_worker_running_jobs"].samples] == [3]
+    assert {s.value for s in families["homing_job_duration_seconds"].samples if s.labels.get("le") == "0.5"} == {1}
+
+
+def test_a_gauge_forgets_what_is_true_no_more() -> None:
+    """After `clear` only what is set again is exposed."""
+    metrics = Metrics("shop")
+    metrics.set(PARKED_JOBS, "mail", "old", to=1)
+    metrics.clear(PARKED_JOBS)
+    metrics.set(PARKED_JOBS, "mail", "new", to=2)
+    text = generate_latest(metrics.registry).decode()
+    assert 'job="new"' in text
+    assert 'job="old"' not in text
+
+
+def test_two_apps_in_a_process_do_not_mix() -> None:
+    """Each has a registry of its own."""
+    shop, bank = Metrics("shop"), Metrics("bank")
+    shop.count(JOB_RUNS, "q", "j", "completed")
+    assert 'app="shop"' not in generate_latest(bank.registry).decode()
+
+
+def test_an_sdk_that_comes_later_gets_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of setting up does not matter: from the next question on, OpenTelemetry hears what Prometheus hears."""
+    metrics = Metrics("shop")
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    monkeypatch.setattr(mirror.otel, "get_meter_provider", lambda: provider)
+    monkeypatch.setattr(mirror.otel, "get_meter", provider.get_meter)
+    metrics.find_mirror()
+    metrics.count(JOB_RUNS, "mail", "send", "completed")
+    metrics.observe(JOB_DURATION, "mail", "send", seconds=0.3)
+    metrics.set(RUNNING, "mail", to=3)
+    data = reader.get_metrics_data()
+    assert data is not None
+    seen: dict[str, Any] = {m.name: m for m in data.resource_metrics[0].scope_metrics[0].metrics}
+    (point,) = seen["homing.job.runs"].data.data_points
+    assert point.value == 1
+    assert point.attributes == {"app": "shop", "queue": "mail", "job": "send", "outcome": "completed"}
+    assert seen["homing.job.duration"].unit == "s"
+    assert seen["homing.worker.running.jobs"].data.data_points[0].value == 3
