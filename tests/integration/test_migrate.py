@@ -95,14 +95,9 @@ async def test_a_missing_schema_names_the_command(connection: asyncpg.Connection
 async def test_an_older_schema_names_the_command(connection: asyncpg.Connection) -> None:
     """A schema that lacks the newest migration is refused with both versions and the command to type."""
     await migrate(connection, engine="redis")
-    await connection.execute("UPDATE homing.migrations SET number = 1 WHERE number = $1", latest())
     await connection.execute("DELETE FROM homing.migrations WHERE number > 1")
-    newest = migrations()[-1]
-    newer = type(newest)(latest() + 1, "tomorrow", "")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("homing.schema.identity.latest", lambda: newer.number)
-        with pytest.raises(SchemaError, match=rf"version 1, this code needs {newer.number}: run `homing migrate`"):
-            await check_schema(connection, engine="redis")
+    with pytest.raises(SchemaError, match=rf"version 1, this code needs {latest()}: run `homing migrate`"):
+        await check_schema(connection, engine="redis")
 
 
 async def test_a_newer_schema_is_refused(connection: asyncpg.Connection) -> None:
