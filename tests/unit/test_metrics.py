@@ -9,7 +9,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from homing.metrics import METRICS, Metric, Metrics, mirror
+from homing.metrics import METRICS, Metric, Metrics
 from homing.metrics.declared import JOB_DURATION, JOB_RUNS, PARKED_JOBS, RUNNING
 
 _LABELS = {
@@ -72,8 +72,8 @@ def test_an_sdk_that_comes_later_gets_the_same_numbers(monkeypatch: pytest.Monke
     metrics = Metrics("shop")
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
-    monkeypatch.setattr(mirror.otel, "get_meter_provider", lambda: provider)
-    monkeypatch.setattr(mirror.otel, "get_meter", provider.get_meter)
+    monkeypatch.setattr("opentelemetry.metrics.get_meter_provider", lambda: provider)
+    monkeypatch.setattr("opentelemetry.metrics.get_meter", provider.get_meter)
     metrics.find_mirror()
     metrics.count(JOB_RUNS, "mail", "send", "completed")
     metrics.observe(JOB_DURATION, "mail", "send", seconds=0.3)
