@@ -68,6 +68,17 @@ class TransactionRequiredError(RecordError):
     """`record` was called on a connection that has no open transaction, so the event could outlive a rollback."""
 
 
+# ── Fix the request: an operator's command that was understood and not carried out; nothing was changed ─────────────
+
+
+class Refused(HomingError):  # noqa: N818 - the answer, as it is told
+    """What was asked would do harm or nothing: the text says why, and what would be accepted."""
+
+
+class UnknownId(HomingError):  # noqa: N818 - as above
+    """An id names nothing that the ledger has (or has any more)."""
+
+
 # ── What a handler or a service says about its work: by meaning, without knowing any queue ─────────────────────────
 
 

@@ -13,9 +13,11 @@ from homing.errors import (
     ConfigurationError,
     MissingExtraError,
     RecordError,
+    Refused,
     RegistrationError,
     SchemaError,
     ServerUnavailable,
+    UnknownId,
     UnsuitableServer,
 )
 
@@ -70,6 +72,8 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (MissingExtraError("x", "redis"), 3),
         (ServerUnavailable("x"), 4),
         (UnsuitableServer("x"), 4),
+        (Refused("x"), 5),
+        (UnknownId("x"), 6),
         (RecordError("x"), 70),
         (ZeroDivisionError("x"), 70),
     ],

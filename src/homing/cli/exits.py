@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from homing.errors import ConfigurationError, ServerUnavailable, UnsuitableServer
+from homing.errors import ConfigurationError, Refused, ServerUnavailable, UnknownId, UnsuitableServer
 
 
 class Exit(IntEnum):
@@ -40,4 +40,8 @@ def exit_for(error: Exception) -> Exit:
         return Exit.CONFIGURATION
     if isinstance(error, ServerUnavailable | UnsuitableServer):
         return Exit.SERVER
+    if isinstance(error, Refused):
+        return Exit.REFUSED
+    if isinstance(error, UnknownId):
+        return Exit.NO_SUCH_ID
     return Exit.INTERNAL
