@@ -1,6 +1,7 @@
 """The plan of a stop: the numbers that are printed are those that are kept, and what may be interrupted is said at start."""
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -58,17 +59,28 @@ def test_longest_attempt_is_found(own: float | None, longest: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "grace", "warned"), [(None, 25, True), (300, 60, True), (20, 25, False), (25, 25, False)]
+    ("own", "chosen", "level"),
+    [
+        (None, {}, "INFO"),
+        (None, {"shutdown_grace": seconds(25)}, "WARNING"),
+        (None, {"attempt_timeout": seconds(30)}, "WARNING"),
+        (300, {}, "WARNING"),
+        (20, {}, None),
+        (25, {"shutdown_grace": seconds(25)}, None),
+    ],
+    ids=["nobody chose", "chosen grace", "chosen time-out", "long handler", "short handler", "handler that just fits"],
 )
 def test_run_that_may_outlast_the_grace_is_warned_of(
-    caplog: pytest.LogCaptureFixture, own: float | None, grace: float, *, warned: bool
+    caplog: pytest.LogCaptureFixture, own: float | None, chosen: dict[str, timedelta], level: str | None
 ) -> None:
-    """The warning names the handler and both values; a run that fits into the grace is none."""
-    warn_of_long_attempts(app_with(own), Settings(shutdown_grace=seconds(grace)))
-    assert bool(caplog.messages) == warned
-    if warned:
-        longest = own or 60
-        assert f"slow.do may run for {longest:g} s and HOMING_SHUTDOWN_GRACE is {grace:g} s" in caplog.messages[0]
+    """One line names the longest run and both values: a warning where somebody chose a number, a note with the defaults."""
+    caplog.set_level(logging.INFO)
+    settings = Settings(**chosen)  # type: ignore[arg-type]  # by name
+    warn_of_long_attempts(app_with(own), settings)
+    assert [record.levelname for record in caplog.records] == ([] if level is None else [level])
+    if level is not None:
+        longest = own or settings.attempt_timeout.total_seconds()
+        assert f"slow.do may run for {longest:g} s and HOMING_SHUTDOWN_GRACE is 25 s" in caplog.messages[0]
 
 
 def test_patience_of_every_handler_is_said_at_start(caplog: pytest.LogCaptureFixture) -> None:

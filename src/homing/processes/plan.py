@@ -47,11 +47,16 @@ class StopPlan:
 
 
 def warn_of_long_attempts(app: Homing, settings: Settings) -> None:
-    """Say which runs may outlast the grace: a stop interrupts them, and they begin again from the start."""
+    """Say which runs may outlast the grace: a stop interrupts them, and they begin again from the start.
+
+    A warning where a person chose one of the two numbers, once, for the longest. The defaults differ on purpose: that is a note.
+    """
     grace = settings.shutdown_grace.total_seconds()
     longest, name = longest_attempt(app, settings)
+    level = logging.WARNING if _longest_chosen(app, settings) > grace else logging.INFO
     if longest > grace:
-        log.warning(
+        log.log(
+            level,
             "%s may run for %g s and HOMING_SHUTDOWN_GRACE is %g s: a stop cancels such a run, gives its job back without "
             "spending an attempt, and it begins again; raise the grace to %g s to let it finish",
             name,
@@ -59,6 +64,14 @@ def warn_of_long_attempts(app: Homing, settings: Settings) -> None:
             grace,
             longest,
         )
+
+
+def _longest_chosen(app: Homing, settings: Settings) -> float:
+    """The longest attempt that somebody decided on: for a handler, or with the settings of this process."""
+    own = [handler.policy.timeout_seconds or 0.0 for handler in app.handlers]
+    if {"attempt_timeout", "shutdown_grace"} & settings.model_fields_set:
+        own.append(longest_attempt(app, settings)[0])
+    return max(own, default=0.0)
 
 
 def announce_patience(app: Homing, settings: Settings) -> None:
