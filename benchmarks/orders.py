@@ -17,10 +17,11 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Monitor
 
 from homing.embedded import EmbeddedPostgres, Servers
-from shop.demo.customers import order_everything, purchases
-from shop.demo.facts import read_progress
-from shop.demo.options import Options
-from shop.demo.stage import Stage, open_stage
+from shop.trial.customers import Customers, purchases
+from shop.trial.facts import read_progress
+from shop.trial.opening import open_stage
+from shop.trial.options import Trial
+from shop.trial.stage import Stage
 
 ORDERS = 60
 PATIENCE_SECONDS = 60
@@ -40,13 +41,13 @@ class Reading:
 
 async def main() -> None:
     """Play, and print a table: with the cost of doing nothing subtracted."""
-    options = Options(orders=ORDERS)
+    trial = Trial(orders=ORDERS)
     with tempfile.TemporaryDirectory(prefix="homing-bench-") as folder:
-        async with open_stage(options, Path(folder), lambda _: None) as stage:
+        async with open_stage(trial, Path(folder), lambda _: None) as stage:
             await _log_statements(stage.servers)
             idle = await _measure(stage, asyncio.sleep(IDLE_SECONDS))
             started = asyncio.get_running_loop().time()
-            busy = await _measure(stage, _play(stage, options))
+            busy = await _measure(stage, _play(stage, trial))
             seconds = asyncio.get_running_loop().time() - started
             _print(idle, busy, seconds, stage)
 
@@ -73,11 +74,12 @@ async def _count_commands(monitor: Monitor) -> int:
         return seen
 
 
-async def _play(stage: Stage, options: Options) -> None:
-    wanted = purchases(options)
+async def _play(stage: Stage, trial: Trial) -> None:
+    wanted = purchases(trial)
     connection = await asyncpg.connect(stage.servers.database_url)
     try:
-        await order_everything(stage.api_url, wanted, lambda: None)
+        customers = Customers(find_shop=lambda: next(iter(stage.api_urls), None))
+        await customers.order_everything(wanted, lambda: None)
         for _ in range(PATIENCE_SECONDS):
             await asyncio.sleep(1)
             if (await read_progress(connection, wanted)).finished(len(wanted)):
@@ -124,7 +126,7 @@ def _print(idle: Reading, busy: Reading, seconds: float, stage: Stage) -> None:
         per_second = getattr(idle, name) / IDLE_SECONDS
         per_order = (getattr(busy, name) - per_second * seconds) / ORDERS
         print(f"{name:<12}{per_order:>8.1f} per order{per_second:>8.1f} per second when idle")
-    for child in [*stage.workers, *stage.others]:
+    for child in stage.children:
         memory = psutil.Process(child.process.pid).memory_full_info()
         pss = getattr(memory, "pss", memory.rss)  # shared pages by share; Linux only
         print(f"{child.name:<12}{memory.rss / 2**20:>8.1f} MiB resident, {pss / 2**20:.1f} with shared pages by share")

@@ -11,12 +11,12 @@ from pathlib import Path
 from rich.console import Console
 
 from homing.errors import ConfigurationError, HomingError
-from shop.demo.customers import CustomerLostError
 from shop.demo.options import Options, read_options
 from shop.demo.report import show_addresses, show_table
 from shop.demo.show import play
-from shop.demo.stage import open_stage
 from shop.demo.verdict import Ledger, complaints, count
+from shop.trial.customers import CustomerLostError
+from shop.trial.opening import open_stage
 
 FAILED, MISCONFIGURED, INTERRUPTED = 1, 3, 130
 

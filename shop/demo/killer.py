@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from shop.demo.children import Child
-from shop.demo.stage import Stage
+from shop.trial.children import Child
+from shop.trial.stage import Stage
 
 PAUSE_SECONDS = 3.0
 
@@ -27,10 +27,10 @@ class Killer:
             await asyncio.gather(asyncio.sleep(PAUSE_SECONDS), successor.until_it_says("worker ready"))
 
     def _strike(self) -> Child:
-        victim = self._dice.choice(self._stage.workers)
+        victim = self._dice.choice(self._stage.workers.members)
         if not victim.running:
             raise RuntimeError(f"{victim.name} had ended by itself; see {victim.log}")
-        self._stage.kill_worker(victim)
+        self._stage.workers.kill(victim)
         self.kills += 1
         self._on_kill(self.kills)
-        return self._stage.start_worker()
+        return self._stage.workers.add()

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from shop.demo.stage import Stage
 from shop.demo.verdict import Ledger
+from shop.trial.stage import Stage
 
 _WORDS = {
     "orders": "orders in the database",
@@ -35,7 +35,7 @@ def show_table(ledger: Ledger, console: Console) -> None:
 def show_addresses(stage: Stage, console: Console) -> None:
     """Where everything is, for a look around."""
     for name, address in (
-        ("API", stage.api_url),
+        ("API", " ".join(stage.api_urls)),
         ("payment gateway", f"{stage.gateway.url}/_ledger"),
         ("carrier", f"{stage.carrier.url}/_ledger"),
         ("mail", f"{stage.mailbox.url}/_ledger"),

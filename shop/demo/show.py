@@ -8,12 +8,12 @@ import asyncpg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from shop.demo.customers import Purchase, order_everything, purchases
-from shop.demo.facts import DELIVERIES_PER_ORDER, Facts, gather_facts, read_progress
 from shop.demo.killer import Killer
 from shop.demo.options import Options
-from shop.demo.stage import Stage
 from shop.demo.verdict import LEAST_KILLS
+from shop.trial.customers import Customers, Purchase, purchases
+from shop.trial.facts import DELIVERIES_PER_ORDER, Facts, gather_facts, read_progress
+from shop.trial.stage import Stage
 
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.25
@@ -67,7 +67,8 @@ async def _rush(
 
     async with asyncio.TaskGroup() as group:
         killing = group.create_task(killer.run())
-        ordering = group.create_task(order_everything(stage.api_url, wanted, lambda: progress.advance(placed)))
+        customers = Customers(find_shop=lambda: next(iter(stage.api_urls), None))
+        ordering = group.create_task(customers.order_everything(wanted, lambda: progress.advance(placed)))
         while not ordering.done():
             await look()
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,62 +1,29 @@
-"""From facts to numbers, and from numbers to a verdict. Pure."""
+"""What a demonstration counts beside the promises, and when it proves nothing. Pure."""
 
 from dataclasses import asdict, dataclass
 
-from shop.demo.facts import Facts
+from shop.trial import verdict
+from shop.trial.facts import Facts
 
 LEAST_KILLS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(verdict.Ledger):
     """The numbers that a demonstration ends with."""
 
-    orders: int
-    captured_once: int
-    captured_twice: int
-    lost: int
-    emails_missing: int
-    shipments: int
-    points_ok: int
-    redelivered: int
-    duplicates_skipped: int
     kills: int
-
-    def line(self) -> str:
-        """The last line of the output, for machines."""
-        return "ledger: " + " ".join(f"{name}={value}" for name, value in asdict(self).items())
 
 
 def count(facts: Facts, kills: int) -> Ledger:
-    """Count what was promised: an order is lost unless the gateway and our tables agree that it is paid, and the carrier that it is shipped."""
-    orders = facts.orders
-    kept = [order for order in orders if order.captured and order.captures and order.shipped and order.parcels]
-    return Ledger(
-        orders=len(orders),
-        captured_once=sum(order.captures == 1 for order in orders),
-        captured_twice=sum(order.captures > 1 for order in orders),
-        lost=facts.wanted - len(kept),
-        emails_missing=facts.wanted - sum(order.messages > 0 for order in orders),
-        shipments=sum(order.parcels for order in orders),
-        points_ok=sum(order.points_right for order in orders),
-        redelivered=facts.redelivered,
-        duplicates_skipped=facts.duplicates_skipped,
-        kills=kills,
-    )
+    """What was promised, and how many workers died meanwhile."""
+    return Ledger(**asdict(verdict.count(facts)), kills=kills)
 
 
 def complaints(ledger: Ledger, facts: Facts) -> list[str]:
     """What is wrong with this run, in words; empty for one that proves something and found nothing."""
-    wanted = facts.wanted
-    found = {
-        f"{ledger.captured_twice} orders were captured twice": ledger.captured_twice,
-        f"{ledger.lost} orders were lost": ledger.lost,
-        f"{ledger.emails_missing} confirmations were never sent": ledger.emails_missing,
-        f"{ledger.shipments} shipments for {wanted} orders": ledger.shipments != wanted,
-        f"points are right for {ledger.points_ok} of {wanted} orders": ledger.points_ok != wanted,
-        f"{facts.unsettled} deliveries are unfinished": facts.unsettled,
-        f"{facts.dead} deliveries are dead": facts.dead,
+    unproven = {
         f"nothing is proven: {ledger.kills} workers were killed, fewer than {LEAST_KILLS}": ledger.kills < LEAST_KILLS,
         "nothing is proven: no delivery had to be started again": ledger.redelivered == 0,
     }
-    return [words for words, wrong in found.items() if wrong]
+    return verdict.broken_promises(ledger, facts) + [words for words, true in unproven.items() if true]

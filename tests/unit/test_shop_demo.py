@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 
 from homing.errors import ConfigurationError
-from shop.demo.children import read_line
-from shop.demo.customers import purchases
-from shop.demo.facts import Facts, OrderFacts, Progress
 from shop.demo.options import Options, read_options
 from shop.demo.verdict import Ledger, complaints, count
+from shop.trial.children import read_line
+from shop.trial.customers import purchases
+from shop.trial.facts import Facts, OrderFacts, Progress
 
 ORDER = OrderFacts(
     id=UUID(int=1),

@@ -1,4 +1,4 @@
-"""The processes of a demonstration: each with a log of its own, each ended by its own pid."""
+"""The processes of a trial: each with a log of its own, each ended by its own pid."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import IO
 
 import shop
 from homing.errors import ServerUnavailable
-from shop.demo.guard import Guard
+from shop.trial.guard import Guard
 
 ROOT = Path(shop.__file__ or ".").resolve().parents[1]
 START_SECONDS = 60.0
@@ -25,16 +25,24 @@ HOMING = str(Path(sys.executable).with_name("homing"))
 
 @dataclass(frozen=True)
 class Child:
-    """A running process; its standard error is `log`."""
+    """A process that was started; its standard error is `log`. One that serves HTTP writes its address to `ready_file`."""
 
     name: str
     log: Path
     process: "subprocess.Popen[bytes]"
     guard: Guard
+    ready_file: Path | None = None
 
     @property
     def running(self) -> bool:
         return self.process.poll() is None
+
+    @property
+    def address(self) -> str | None:
+        """The URL in its ready file; none until it answers, and for one that serves nothing."""
+        if self.ready_file is None or not self.ready_file.exists():
+            return None
+        return str(json.loads(self.ready_file.read_text(encoding="utf-8"))["url"])
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -61,10 +69,10 @@ class Child:
                 self._check(deadline)
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def until_it_writes(self, ready_file: Path) -> str:
-        """Return the URL in its ready file; raise if it ends before it wrote one."""
+    async def until_it_answers(self) -> str:
+        """Return its address; raise if it ends before it has one."""
         deadline = asyncio.get_running_loop().time() + START_SECONDS
-        while (url := _address_in(ready_file)) is None:
+        while (url := self.address) is None:
             self._check(deadline)
             await asyncio.sleep(PAUSE_SECONDS)
         return url
@@ -77,7 +85,15 @@ class Child:
             )
 
 
-def start(name: str, command: list[str], environment: Mapping[str, str], logs: Path, guard: Guard) -> Child:
+def start(
+    name: str,
+    command: list[str],
+    environment: Mapping[str, str],
+    logs: Path,
+    guard: Guard,
+    *,
+    ready_file: Path | None = None,
+) -> Child:
     """Start a process in a session of its own: Ctrl-C reaches us, and we decide when it ends."""
     log = logs / f"{name}.log"
     with log.open("ab") as stderr:
@@ -91,7 +107,7 @@ def start(name: str, command: list[str], environment: Mapping[str, str], logs: P
             start_new_session=True,
         )
     guard.watch(process.pid)
-    return Child(name, log, process, guard)
+    return Child(name, log, process, guard, ready_file)
 
 
 async def run(name: str, command: list[str], environment: Mapping[str, str], logs: Path, guard: Guard) -> None:
@@ -114,10 +130,6 @@ def stop_all(children: list[Child]) -> None:
             child.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
-
-
-def _address_in(ready_file: Path) -> str | None:
-    return str(json.loads(ready_file.read_text(encoding="utf-8"))["url"]) if ready_file.exists() else None
 
 
 def _any_line_says(lines: IO[bytes], message: str) -> bool:

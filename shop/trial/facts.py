@@ -8,9 +8,9 @@ from uuid import UUID
 
 import asyncpg
 
-from shop.demo.children import read_line
-from shop.demo.customers import Purchase
 from shop.loyalty.points import points_for
+from shop.trial.children import read_line
+from shop.trial.customers import Purchase
 
 EVENTS_PER_ORDER = 2
 DELIVERIES_PER_ORDER = 4

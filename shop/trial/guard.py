@@ -1,4 +1,4 @@
-"""Ends the demonstration's processes when the demonstration itself cannot: after kill -9, or when a terminal is torn away.
+"""Ends the processes of a trial when the trial itself cannot: after kill -9, or when a terminal is torn away.
 
 A process of its own that reads, line by line, which processes live and which have ended; when its input ends without a farewell,
 it kills those that are left.
@@ -17,7 +17,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "shop.demo.guard"], stdin=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, "-m", "shop.trial.guard"], stdin=subprocess.PIPE, text=True, start_new_session=True
         )
 
     def watch(self, pid: int) -> None:
