@@ -12,7 +12,7 @@ from homing.embedded import Servers, open_servers, stop_with_parent
 from shop.config import DatabaseSettings
 from shop.database import open_engine, sessions_of
 from shop.inventory.stock import Stock
-from shop.providers.process import ProviderProcess
+from shop.providers.process import KnobValue, ProviderName, ProviderProcess
 from shop.trial.children import HOMING, run
 from shop.trial.goods import GOODS
 from shop.trial.guard import Guard
@@ -90,13 +90,14 @@ def _open_servers(folder: Path, given: Given) -> Servers:
 def _open_partners(
     trial: Trial, cast: Cast, logs: Path, stack: AsyncExitStack
 ) -> tuple[ProviderProcess, ProviderProcess, ProviderProcess]:
-    gateway = ProviderProcess.start("gateway", logs, seed=trial.seed, **cast.gateway)
-    stack.callback(gateway.stop)
-    carrier = ProviderProcess.start("carrier", logs, seed=trial.seed, **cast.carrier)
-    stack.callback(carrier.stop)
-    mailbox = ProviderProcess.start("mailbox", logs, seed=trial.seed, **cast.mailbox)
-    stack.callback(mailbox.stop)
-    return gateway, carrier, mailbox
+    def open_partner(name: ProviderName, knobs: Mapping[str, KnobValue]) -> ProviderProcess:
+        partner = ProviderProcess.start(name, logs, seed=trial.seed)
+        stack.callback(partner.stop)
+        partner.control(**knobs)
+        return partner
+
+    gateway, carrier = open_partner("gateway", cast.gateway), open_partner("carrier", cast.carrier)
+    return gateway, carrier, open_partner("mailbox", cast.mailbox)
 
 
 def _environment(
