@@ -78,7 +78,7 @@ async def _set_up(trial: Trial, folder: Path, cast: Cast, given: Given, stack: A
         gateway=gateway,
         carrier=carrier,
         mailbox=mailbox,
-        environment=_environment(servers, gateway, carrier, mailbox) | cast.environment,
+        environment={**_environment(servers, gateway, carrier, mailbox), **cast.environment},
         guard=guard,
     )
 
