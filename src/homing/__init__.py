@@ -4,7 +4,7 @@ from homing import backoff
 from homing.app import FOREVER, Homing, Job, Keep, Provider, Queue, RateLimit, Retry, Transaction
 from homing.errors import PermanentError, RetryLater, Throttled, Unauthorized
 from homing.events import Event
-from homing.outbox import record
+from homing.outbox import once, record
 
 __all__ = [
     "FOREVER",
@@ -22,5 +22,6 @@ __all__ = [
     "Transaction",
     "Unauthorized",
     "backoff",
+    "once",
     "record",
 ]

@@ -53,7 +53,7 @@ class UnsuitableServer(HomingError):  # noqa: N818 - as above
 
 
 class RecordError(HomingError):
-    """`record` refused: the payload, the event or the transaction cannot keep the promise; nothing was written."""
+    """`record` or `once` refused: what was given or the transaction cannot keep the promise; nothing was written."""
 
 
 class PayloadError(RecordError):
@@ -65,7 +65,7 @@ class NewerPayloadError(PayloadError):
 
 
 class TransactionRequiredError(RecordError):
-    """`record` was called on a connection that has no open transaction, so the event could outlive a rollback."""
+    """A connection without an open transaction was given, so that what is written could outlive a rollback."""
 
 
 # ── Fix the request: an operator's command that was understood and not carried out; nothing was changed ─────────────

@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NewType
-from uuid import UUID
+from uuid import UUID, uuid5
 
 EventId = NewType("EventId", UUID)
 JobId = NewType("JobId", str)
 LeaseToken = NewType("LeaseToken", str)
 
+_MESSAGES = UUID("0c3f6f1e-7f0c-5d0e-8d53-5a3b6c1f9b22")
 _LOW_62 = (1 << 62) - 1
 _CONSUMER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -26,7 +27,19 @@ def new_event_id() -> EventId:
 
 def first_id_at(moment: datetime) -> UUID:
     """The smallest version 7 id that could be made at `moment`: every event recorded earlier has a smaller one."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
+    return UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
+
+
+def inbox_id(message_id: str | UUID) -> UUID:
+    """The inbox id of a message that its sender names; a `ValueError` for a name that is empty or no text.
+
+    The same name is the same message, wherever it comes from: through `once`, or in a job whose handler says `message_id`.
+    """
+    if isinstance(message_id, UUID):
+        return uuid5(_MESSAGES, str(message_id))
+    if not isinstance(message_id, str) or not message_id:
+        raise ValueError(f"message id {message_id!r}: give the text or the UUID by which its sender names the message")
+    return uuid5(_MESSAGES, message_id)
 
 
 def new_token() -> LeaseToken:

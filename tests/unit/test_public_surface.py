@@ -23,6 +23,7 @@ SURFACE = {
         "Transaction",
         "Unauthorized",
         "backoff",
+        "once",
         "record",
     },
     "homing.app": {
@@ -68,7 +69,7 @@ SURFACE = {
         "unseal",
     },
     "homing.ledger": {"Asked", "Asking", "Decision", "Finding", "Ledger", "Row", "dead_mark", "decide", "find"},
-    "homing.outbox": {"expect_ledger", "expected_ledger", "record"},
+    "homing.outbox": {"expect_ledger", "expected_ledger", "once", "record"},
     "homing.queue.redis": {"RedisEngine", "RedisUrl", "parse_url"},
     "homing.relay": {
         "Dispatcher",

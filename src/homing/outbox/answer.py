@@ -1,4 +1,4 @@
-"""What the database said about a recording, and the errors that follow from it: the same for every driver."""
+"""What the database said about a statement of ours, and the errors that follow from it: the same for every driver."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ def ledger_missing(database: str | None, detail: object) -> SchemaError:
     """The error for a database without a ledger."""
     return SchemaError(
         f"database {database or '(unnamed)'!r} has no ledger that this version of Homing can use ({detail}): "
-        "run `homing migrate` on it, or record in the application's own database"
+        "run `homing migrate` on it, or use the application's own database"
     )
 
 
@@ -30,5 +30,5 @@ def confirm_ledger(found: str | None, *, expected: UUID | None, database: str | 
     if expected is not None and UUID(found) != expected:
         raise RecordError(
             f"this work belongs to ledger {expected}, but the transaction is on ledger {found} "
-            f"(database {database or '(unnamed)'!r}): use a connection to the worker's own database; nothing was recorded"
+            f"(database {database or '(unnamed)'!r}): use a connection to the worker's own database; nothing was written"
         )

@@ -2,33 +2,13 @@
 
 from collections.abc import Coroutine, Mapping
 from datetime import datetime
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
-from homing.errors import RecordError
 from homing.events import Event
 from homing.outbox.bridges.find import find_bridge
 from homing.outbox.expected import expected_ledger
 from homing.outbox.recording import prepare
-
-
-class AsyncTransaction(Protocol):
-    """What SQLAlchemy's `AsyncSession` and `AsyncConnection` and psycopg's `AsyncConnection` have in common."""
-
-    def commit(self) -> Coroutine[Any, Any, None]: ...
-    def rollback(self) -> Coroutine[Any, Any, None]: ...
-
-
-class AsyncpgConnection(Protocol):
-    """What asyncpg's connections and its pools' proxies have in common."""
-
-    def is_in_transaction(self) -> bool: ...
-
-
-class SyncTransaction(Protocol):
-    """What SQLAlchemy's `Session` and `Connection` and psycopg's `Connection` have in common."""
-
-    def commit(self) -> None: ...
-    def rollback(self) -> None: ...
+from homing.outbox.work import AsyncpgConnection, AsyncTransaction, SyncTransaction
 
 
 @overload
@@ -69,16 +49,11 @@ def record(
     worker's, and the transaction can go on.
     """
     recording = prepare(events, available_at=available_at, ledger=expected_ledger.get())
-    bridge = find_bridge(tx)
-    if bind_arguments is not None and not bridge.chooses_bind:
-        raise RecordError(
-            f"bind_arguments choose a connection for a SQLAlchemy session; {tx!r} is a connection already"
-        )
+    bridge = find_bridge(tx, bind_arguments)
     if not events:
         return _nothing() if bridge.is_async else None
-    if bridge.chooses_bind:
-        return bridge.write(tx, recording, bind_arguments)
-    return bridge.write(tx, recording)
+    written: Coroutine[Any, Any, None] | None = bridge.run(tx, recording, bind_arguments)
+    return written
 
 
 async def _nothing() -> None:

@@ -9,7 +9,9 @@ from uuid import UUID
 
 from homing.errors import RecordError
 from homing.events import Event, aggregate_id, check_json, dump_json, encode_payload
+from homing.outbox.answer import confirm_ledger
 from homing.outbox.headers import causing_trace, headers_for
+from homing.schema.statement import Statement, load
 from homing.trace import Trace
 
 MAX_EVENTS = 1_000
@@ -29,6 +31,15 @@ class Recording:
     def values(self) -> dict[str, object]:
         """The statement's parameters by name."""
         return {"events": self.events, "ledger": None if self.ledger is None else str(self.ledger)}
+
+    @property
+    def statement(self) -> Statement:
+        """`record`."""
+        return load("homing.outbox", "record")
+
+    def answer(self, row: Sequence[Any] | None, database: str | None) -> None:
+        """The events are kept, unless another ledger answered."""
+        confirm_ledger(None if row is None else row[0], expected=self.ledger, database=database)
 
 
 def prepare(events: Sequence[Event], *, available_at: datetime | None, ledger: UUID | None) -> Recording:

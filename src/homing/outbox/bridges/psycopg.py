@@ -1,67 +1,62 @@
-"""Recording through psycopg 3, asynchronous and synchronous."""
+"""Writing through psycopg 3, asynchronous and synchronous."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from homing.errors import TransactionRequiredError
-from homing.outbox.answer import confirm_ledger, is_ledger_missing, ledger_missing
+from homing.outbox.answer import is_ledger_missing, ledger_missing
 from homing.outbox.bridges.bridge import Bridge
-from homing.outbox.recording import Recording
-from homing.schema import statement
+from homing.outbox.work import Work
+
+T = TypeVar("T")
 
 
-async def record_on_async_connection(conn: psycopg.AsyncConnection[Any], recording: Recording) -> None:
+async def write_on_async_connection(conn: psycopg.AsyncConnection[Any], work: Work[T]) -> T:
     """Write in the transaction of `conn`, beginning it if psycopg has not done so yet."""
     _require_transaction(conn)
     try:
         async with psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
-            await cursor.execute(_query(), recording.values())
+            await cursor.execute(_query(work), work.values())
             row = await cursor.fetchone()
     except psycopg.Error as error:
         if is_ledger_missing(error.sqlstate):
             raise ledger_missing(conn.info.dbname, error) from error
         raise
-    _confirm(row, conn, recording)
+    return work.answer(row, conn.info.dbname)
 
 
-def record_on_connection(conn: psycopg.Connection[Any], recording: Recording) -> None:
+def write_on_connection(conn: psycopg.Connection[Any], work: Work[T]) -> T:
     """Write in the transaction of `conn`, beginning it if psycopg has not done so yet."""
     _require_transaction(conn)
     try:
         with psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
-            cursor.execute(_query(), recording.values())
+            cursor.execute(_query(work), work.values())
             row = cursor.fetchone()
     except psycopg.Error as error:
         if is_ledger_missing(error.sqlstate):
             raise ledger_missing(conn.info.dbname, error) from error
         raise
-    _confirm(row, conn, recording)
+    return work.answer(row, conn.info.dbname)
 
 
 def _require_transaction(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
     if conn.closed:
-        raise TransactionRequiredError("the psycopg connection is closed: record before the transaction ends")
+        raise TransactionRequiredError("the psycopg connection is closed: call before the transaction ends")
     if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
         raise TransactionRequiredError(
             "the psycopg connection is in autocommit and has no open transaction: "
-            "wrap the change and its events in `conn.transaction()`"
+            "wrap the call and the change it belongs to in `conn.transaction()`"
         )
 
 
-def _query() -> bytes:
-    return statement.load("homing.outbox", "record").pyformat.encode()
-
-
-def _confirm(
-    row: tuple[Any, ...] | None, conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], recording: Recording
-) -> None:
-    confirm_ledger(None if row is None else row[0], expected=recording.ledger, database=conn.info.dbname)
+def _query(work: Work[object]) -> bytes:
+    return work.statement.pyformat.encode()
 
 
 BRIDGES = (
-    Bridge(kind=psycopg.AsyncConnection, write=record_on_async_connection, is_async=True),
-    Bridge(kind=psycopg.Connection, write=record_on_connection, is_async=False),
+    Bridge(kind=psycopg.AsyncConnection, write=write_on_async_connection, is_async=True),
+    Bridge(kind=psycopg.Connection, write=write_on_connection, is_async=False),
 )
