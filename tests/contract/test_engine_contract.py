@@ -446,12 +446,12 @@ async def test_a_flush_changes_the_identity_and_ends_every_lease(subject: Subjec
     """After a flush the identity is another, nothing exists, and a run's lease is missing but not taken."""
     await subject.add("a", "b")
     claimed = await subject.claim()
-    before = await subject.engine.identity(QUEUE)
-    assert await subject.engine.identity(QUEUE) == before
+    before = await subject.engine.observe(QUEUE)
+    assert await subject.engine.observe(QUEUE) == before
     subject.flush()
-    after = await subject.engine.identity(QUEUE)
+    after = await subject.engine.observe(QUEUE)
     assert after != before
-    assert await subject.engine.identity(QUEUE) == after
+    assert await subject.engine.observe(QUEUE) == after
     extender = subject.engine.extender()
     assert await asyncio.to_thread(extender.extend, [claimed.lease], 30.0) == [Held.MISSING]
     await asyncio.to_thread(extender.close)

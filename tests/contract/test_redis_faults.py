@@ -126,7 +126,7 @@ async def test_a_server_that_falls_silent_is_given_up(disposable_server: Embedde
     async with through_proxy(disposable_server, silence_seconds=0.2) as (subject, proxy):
         await subject.add("a")
         proxy.fault_at(lambda command: command[0] == b"LLEN", Fault.HANG)
-        calls = (subject.engine.counts(QUEUE), subject.engine.identity(QUEUE))
+        calls = (subject.engine.counts(QUEUE), subject.engine.observe(QUEUE))
         failed = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 2.0)
         assert [type(error) for error in failed] == [ServerUnavailable, ServerUnavailable]
         assert "did not answer within 0.2 s" in str(failed[0])
@@ -231,7 +231,7 @@ async def test_a_restart_is_one_outage(own_server: EmbeddedValkey, caplog: pytes
     async with opened(own_server.url()) as subject:
         await subject.add("a")
         claimed = await subject.claim()
-        before = await subject.engine.identity(QUEUE)
+        before = await subject.engine.observe(QUEUE)
         own_server.stop()
         for _ in range(3):
             with pytest.raises(ServerUnavailable):
@@ -239,7 +239,7 @@ async def test_a_restart_is_one_outage(own_server: EmbeddedValkey, caplog: pytes
         own_server.start()
         assert await until(lambda: _waiting_or_active(subject.engine))
         assert (await subject.engine.complete(claimed, "1", mark=None, keep=KEEP, claim_next=None)).held is Held.HELD
-        assert await subject.engine.identity(QUEUE) != before
+        assert await subject.engine.observe(QUEUE) != before
     told = [record.levelno for record in caplog.records if record.name == "homing.queue.redis.connection"]
     assert told == [logging.WARNING, logging.INFO]
 
@@ -351,9 +351,9 @@ async def test_a_cancelled_call_takes_its_reply_with_it(disposable_server: Embed
     """The reply to a call that nobody awaits any more is not taken for the next one's."""
     async with through_proxy(disposable_server) as (subject, _):
         await subject.add("a")
-        identity = await subject.engine.identity(QUEUE)
+        identity = await subject.engine.observe(QUEUE)
         cancelled = asyncio.create_task(subject.engine.counts(QUEUE))
-        kept = asyncio.create_task(subject.engine.identity(QUEUE))
+        kept = asyncio.create_task(subject.engine.observe(QUEUE))
         await asyncio.sleep(0)
         cancelled.cancel()
         assert await kept == identity

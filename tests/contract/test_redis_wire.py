@@ -117,11 +117,11 @@ async def test_the_queue_is_marked_for_homing_and_for_node(redis_subject: tuple[
     """`meta` carries our mark and the library's version; one that Node wrote stays."""
     subject, raw = redis_subject
     raw.client.hset(f"{raw.base}meta", "version", "bullmq:6.7.0")
-    identity = await subject.engine.identity(QUEUE)
+    identity = (await subject.engine.observe(QUEUE)).identity
     meta = raw.hash("meta")
     assert identity.endswith(":" + meta["homing"])
     assert meta["version"] == "bullmq:6.7.0"
-    await subject.engine.identity("other")
+    await subject.engine.observe("other")
     other = raw.client.hgetall(raw.base.replace(QUEUE, "other") + "meta")
     assert other["version"] == f"bullmq:{SCRIPTS.library_version}"
 
@@ -131,7 +131,7 @@ async def test_two_processes_agree_on_the_mark(redis_subject: tuple[Subject, Raw
     subject, raw = redis_subject
     prefix = raw.base.partition(":")[0]
     others = [RedisEngine(redis_url, prefix=prefix) for _ in range(3)]
-    identities = await asyncio.gather(*(engine.identity(QUEUE) for engine in (subject.engine, *others)))
+    identities = await asyncio.gather(*(engine.observe(QUEUE) for engine in (subject.engine, *others)))
     assert len(set(identities)) == 1
     for engine in others:
         await engine.close()

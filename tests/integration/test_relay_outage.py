@@ -108,8 +108,11 @@ async def test_page_that_could_not_be_dispatched_flows_as_soon_as_the_engine_is_
             await until(waiting, 10, "the job waits in the engine")
 
 
-async def test_full_engine_buries_nothing(disposable_settings: Settings, disposable_valkey: EmbeddedValkey) -> None:
+async def test_full_engine_buries_nothing(
+    disposable_settings: Settings, disposable_valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that answers reads and refuses writes for want of memory is no reason for a death, however often it is asked."""
+    monkeypatch.setattr("homing.relay.backing.LONGEST_SECONDS", 0.2)
     seen: Counter[UUID] = Counter()
     settings = quick(disposable_settings, relay_poll=milliseconds(50))
     async with running(counting_app(seen), settings) as system:

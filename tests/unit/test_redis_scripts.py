@@ -61,6 +61,7 @@ def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
         loaded.move_to_active,
         loaded.move_to_delayed,
         loaded.move_to_finished,
+        loaded.pause,
         loaded.remove,
         loaded.retry,
     ]

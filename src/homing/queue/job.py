@@ -91,6 +91,16 @@ class JobTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnd:
+    """What a finished job left behind, as whoever ran it wrote it: `result` is what should be JSON text, `reason` and `stack` the last error's."""
+
+    result: str | None = None
+    reason: str = ""
+    stack: str = ""
+    attempts_made: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounts:
     """Jobs of one queue by state."""
 

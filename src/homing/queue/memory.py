@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from homing.clock import Clock, SystemClock
 from homing.ids import JobId
 from homing.queue.admission import refusal
-from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_queue import MemoryQueue
 from homing.queue.port import (
     Accepted,
@@ -18,6 +18,7 @@ from homing.queue.port import (
     Held,
     Idle,
     Limit,
+    Observed,
     QueueSettings,
     Refused,
 )
@@ -45,9 +46,10 @@ class MemoryEngine:
     async def close(self) -> None:
         """Nothing to disconnect from: the jobs stay until the engine itself is gone."""
 
-    async def identity(self, queue: str) -> str:
-        """Changes with every flush."""
-        return f"memory:{queue}:{self._incarnation}"
+    async def observe(self, queue: str) -> Observed:
+        """The identity changes with every flush, which also ends a pause."""
+        with self._guard:
+            return Observed(f"memory:{queue}:{self._incarnation}", self._queue(queue).limits.paused)
 
     async def clock_offset_seconds(self) -> float:
         """None: the engine and its caller read the same clock."""
@@ -88,8 +90,7 @@ class MemoryEngine:
         self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
     ) -> Finished:
         """End a job as completed; lease the next one in the same step."""
-        del result  # nobody can read it here
-        return self._finish(job, None, mark, keep, claim_next)
+        return self._finish(job, JobEnd(result=result), mark, keep, claim_next)
 
     async def fail(
         self,
@@ -102,8 +103,7 @@ class MemoryEngine:
         claim_next: ClaimRequest | None,
     ) -> Finished:
         """End a job as failed for good; lease the next one in the same step."""
-        del stack  # nobody can read it here
-        return self._finish(job, reason, mark, keep, claim_next)
+        return self._finish(job, JobEnd(reason=reason, stack=stack), mark, keep, claim_next)
 
     async def retry(
         self,
@@ -209,6 +209,16 @@ class MemoryEngine:
         with self._guard:
             return [self._queue(queue).trace(job_id) for job_id in ids]
 
+    async def listed(self, queue: str, ids: Collection[JobId]) -> set[JobId]:
+        """Those of `ids` that wait, run or are delayed."""
+        with self._guard:
+            return {job_id for job_id in ids if self._queue(queue).is_listed(job_id)}
+
+    async def ends(self, queue: str, ids: Sequence[JobId]) -> list[JobEnd]:
+        """What finished jobs left behind, one answer per id."""
+        with self._guard:
+            return [self._queue(queue).end(job_id) for job_id in ids]
+
     async def remove(self, queue: str, job_id: JobId) -> bool:
         """Remove a job that nobody is running; `False` when it is leased."""
         with self._guard:
@@ -227,11 +237,11 @@ class MemoryEngine:
         return self._queues[name]
 
     def _finish(
-        self, job: ClaimedJob, failure: str | None, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
+        self, job: ClaimedJob, end: JobEnd, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
     ) -> Finished:
         with self._guard:
             queue = self._queue(job.lease.queue)
-            return self._and_next(queue, queue.finish(job.lease, failure, mark, keep), claim_next)
+            return self._and_next(queue, queue.finish(job.lease, end, mark, keep), claim_next)
 
     def _and_next(self, queue: MemoryQueue, held: Held, claim_next: ClaimRequest | None) -> Finished:
         if held is not Held.HELD:

@@ -17,6 +17,7 @@ class MemoryLimits:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._concurrency: int | None = None
+        self.paused = False
         self._limit: Limit | None = None
         self._window_ends = float("-inf")
         self._starts = 0
@@ -25,6 +26,8 @@ class MemoryLimits:
         """Take the settings that are said."""
         if not isinstance(settings.concurrency, Unsaid):
             self._concurrency = settings.concurrency
+        if not isinstance(settings.paused, Unsaid):
+            self.paused = settings.paused
         if settings.limit is None and self._limit == NEVER_BINDING:
             return
         if not isinstance(settings.limit, Unsaid):

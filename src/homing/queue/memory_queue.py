@@ -2,13 +2,13 @@
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
 
 from homing.clock import Clock
 from homing.ids import JobId, LeaseToken
-from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_limits import MemoryLimits
 from homing.queue.port import ClaimRequest, Held, Idle
 
@@ -34,7 +34,7 @@ class _Entry:
     attempts_made: int = 0
     stalls: int = 0
     mark: str | None = None
-    failure: str | None = None
+    end: JobEnd = field(default_factory=JobEnd)
     token: LeaseToken | None = None
     lease_ends: float = 0.0
     place: tuple[float, int] = (0.0, 0)
@@ -71,6 +71,8 @@ class MemoryQueue:
     def claim(self, request: ClaimRequest) -> ClaimedJob | Idle:
         """Lease the next job: those without a priority first, then by priority, then in the order they came."""
         self._promote()
+        if self.limits.paused:
+            return Idle()
         blocked = self.limits.wait_seconds(request.limit)
         if blocked > 0:
             return Idle(retry_seconds=blocked, limited=True)
@@ -105,15 +107,15 @@ class MemoryQueue:
 
     # ── What needs the lease ────────────────────────────────────────────────────────────────────────────────────────
 
-    def finish(self, lease: Lease, failure: str | None, mark: str | None, keep: KeepRule) -> Held:
-        """End a job; `failure` is the reason, or `None` for a completed one."""
+    def finish(self, lease: Lease, end: JobEnd, mark: str | None, keep: KeepRule) -> Held:
+        """End a job: completed when it has a result, failed otherwise."""
         entry, held = self._take(lease)
         if entry is None:
             return held
         entry.attempts_made += 1
         entry.mark = entry.mark if mark is None else mark
-        entry.failure = failure
-        entry.state = State.COMPLETED if failure is None else State.FAILED
+        entry.end = end
+        entry.state = State.FAILED if end.result is None else State.COMPLETED
         if keep.count == 0:
             del self._entries[lease.job_id]
             return held
@@ -177,9 +179,19 @@ class MemoryQueue:
             exists=True,
             name=entry.job.name,
             finished=entry.state in self._finished,
-            failed_reason=entry.failure,
+            failed_reason=entry.end.reason if entry.state is State.FAILED else None,
             mark=entry.mark,
         )
+
+    def end(self, job_id: JobId) -> JobEnd:
+        """What a finished job left behind."""
+        entry = self._entries.get(job_id)
+        return JobEnd() if entry is None else replace(entry.end, attempts_made=entry.attempts_made)
+
+    def is_listed(self, job_id: JobId) -> bool:
+        """Whether it waits, runs or is delayed."""
+        entry = self._entries.get(job_id)
+        return entry is not None and entry.state not in self._finished
 
     def remove(self, job_id: JobId) -> bool:
         """Remove a job that is not leased; an unknown id is removed already."""

@@ -4,13 +4,13 @@ Times go in as seconds. An engine that cannot be reached, is loading, full or re
 silence never means that a job is gone. Every call may be repeated after an error; adding twice is adding once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from homing.ids import JobId, LeaseToken
-from homing.queue.job import ClaimedJob, JobCounts, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,31 @@ class Unsaid(Enum):
 class QueueSettings:
     """What a queue imposes on all its workers, ours or not: `concurrency` = jobs at once over all of them.
 
-    `None` = no bound, a former one is removed.
+    `None` = no bound, a former one is removed. `paused`: no worker starts a job until somebody resumes the queue.
     """
 
     concurrency: int | Unsaid | None = Unsaid.UNSAID
     limit: Limit | Unsaid | None = Unsaid.UNSAID
+    paused: bool | Unsaid = Unsaid.UNSAID
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A queue's data as one read found it: `identity` changes when data may have been lost; `paused` is of that incarnation."""
+
+    identity: str
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A job that the engine would not take; `error` says why, for the row that keeps it."""
+    """A job that the engine would not take; `error` says why, for the row that keeps it.
+
+    `for_good`: the job itself can never be taken. Otherwise the engine erred, and may take it another time.
+    """
 
     error: str
+    for_good: bool = True
 
 
 class Accepted(Enum):
@@ -122,8 +135,8 @@ class Engine(Protocol):
         """Close every connection; calls in flight fail with `ServerUnavailable`."""
         ...
 
-    async def identity(self, queue: str) -> str:
-        """Which incarnation of the queue's data this connection talks to: changes when data may have been lost."""
+    async def observe(self, queue: str) -> Observed:
+        """Which incarnation of the queue's data this connection talks to, and whether the queue is paused in it."""
         ...
 
     async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[AddResult]:
@@ -200,6 +213,17 @@ class Engine(Protocol):
 
     async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
         """What the engine knows of these ids, one answer per id, O(1) each."""
+        ...
+
+    async def listed(self, queue: str, ids: Collection[JobId]) -> set[JobId]:
+        """Those of `ids` that wait, run or are delayed: in a structure from which they will be claimed or ended.
+
+        It lists the queue, a page at a time: for few ids, seldom. A job that moves meanwhile may be missed.
+        """
+        ...
+
+    async def ends(self, queue: str, ids: Sequence[JobId]) -> list[JobEnd]:
+        """What finished jobs left behind, one answer per id; empty where there is nothing."""
         ...
 
     async def remove(self, queue: str, job_id: JobId) -> bool:

@@ -9,7 +9,7 @@ from homing.events.codec import dump_json
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import QUEUES
 from homing.queue.port import Engine
-from homing.queue.settings import read_settings, settings_fields
+from homing.queue.settings import limits_of, read_settings, settings_fields
 from homing.schema.statement import load
 
 log = logging.getLogger("homing.relay")
@@ -46,8 +46,11 @@ async def register(ledger: Ledger, handlers: Iterable[Handler], queues: Iterable
 
 
 async def push_settings(ledger: Ledger, engine: Engine, queues: Iterable[Queue]) -> None:
-    """Make the engine hold what the ledger says of these queues: before a process claims from them, and whoever dispatches to them."""
+    """Make the engine hold the limits that the ledger has for these queues, before a process claims from them.
+
+    Not the pause: whether the engine's data is new to the ledger is the watch's to tell, and else the engine knows better.
+    """
     served = {queue.name for queue in queues}
     for row in await ledger.fetch(QUEUES):
         if row["queue"] in served:
-            await engine.push_settings(row["queue"], read_settings(row["queue"], row["settings"]))
+            await engine.push_settings(row["queue"], limits_of(read_settings(row["queue"], row["settings"])))

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 
+from homing.clock import Clock, SystemClock
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import EPOCHS, IDENTIFY, QUEUES
-from homing.queue.port import Engine
-from homing.queue.settings import read_settings
+from homing.ledger.statements import EPOCHS, IDENTIFY, MIRROR, QUEUES
+from homing.queue.port import Engine, Observed, QueueSettings
+from homing.queue.settings import limits_of, read_settings
+from homing.relay.backing import BackOff
 from homing.service import Progress
 
 log = logging.getLogger("homing.relay")
@@ -17,67 +19,109 @@ class QueueWatch:
     """Keeps the verified epoch of every registered queue; a queue without one gets no jobs from this process.
 
     An identity never seen bumps the queue's epoch in the ledger, which makes all its older deliveries due for a look. A known identity
-    of an older epoch is a deposed server: nothing is dispatched to it. Limits that the ledger keeps are pushed before the first job,
-    and whenever they change: a queue that was flushed has them back before it gets its jobs back.
+    of an older epoch is a deposed server: nothing is dispatched to it. What the ledger keeps of a queue's settings is pushed before the
+    first job: a queue that was flushed has its limits and its pause back before it gets its jobs back.
+
+    Limits are the ledger's and are pushed again when they change there. A pause is the engine's as long as its data lives: people set it
+    there, and the ledger keeps it for the next incarnation.
     """
 
-    def __init__(self, ledger: Ledger, engine: Engine) -> None:
+    def __init__(self, ledger: Ledger, engine: Engine, clock: Clock | None = None) -> None:
         self._ledger = ledger
         self._engine = engine
         self._verified: dict[str, tuple[str, int]] = {}
         self._stale: set[str] = set()
-        self._pushed: dict[str, tuple[str, str]] = {}
+        self._pushed: dict[str, tuple[str, QueueSettings]] = {}
+        self._back_off = BackOff(clock or SystemClock())
 
     @property
     def epochs(self) -> dict[str, int]:
         """The queues that may be dispatched to, with the epoch that was verified on this connection."""
-        return {queue: epoch for queue, (_, epoch) in self._verified.items()}
+        return {queue: epoch for queue, (_, epoch) in self._verified.items() if not self._back_off.holds(queue)}
+
+    @property
+    def stale(self) -> frozenset[str]:
+        """The queues whose engine is a deposed server."""
+        return frozenset(self._stale)
 
     def doubt(self, queue: str) -> None:
-        """Something went wrong with this queue: dispatch nothing to it until it was verified again."""
+        """Something went wrong with this queue: dispatch nothing to it until it was verified again, and ever later while that goes on."""
         self._verified.pop(queue, None)
+        self._back_off.fail(queue)
+
+    def trust(self, queue: str) -> None:
+        """The queue took its jobs: its next failure is a first one again."""
+        self._back_off.succeed(queue)
 
     async def tick(self) -> Progress:
         """Verify every queue; a queue whose engine is silent loses its epoch, and the others keep theirs."""
         rows = await self._ledger.fetch(QUEUES)
         for gone in self._verified.keys() - {row["queue"] for row in rows}:
-            self.doubt(gone)
+            self._forget(gone)
         answers = await asyncio.gather(
             *(self._verify(row["queue"], row["epoch"], row["settings"]) for row in rows), return_exceptions=True
         )
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, BaseException):
-                self.doubt(row["queue"])
+                self._verified.pop(row["queue"], None)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         if failures:
             raise failures[0]
         return Progress.REST
 
-    async def _verify(self, queue: str, current_epoch: int, settings: str) -> None:
-        identity = await self._engine.identity(queue)
-        if self._verified.get(queue) == (identity, current_epoch):
-            await self._push(queue, identity, settings)
-            return
-        new = await self._ledger.fetch_row(IDENTIFY, queue=queue, identity=identity)
-        if new is not None:
-            log.warning("queue %s: its data in the engine is new to the ledger, epoch %d begins", queue, new["epoch"])
-            await self._push(queue, identity, settings)
-            self._accept(queue, identity, new["epoch"])
-            return
-        known = await self._ledger.fetch_row(EPOCHS, queue=queue, identity=identity)
-        if known is None or known["identity_epoch"] is None:
-            raise ServerUnavailable(f"queue {queue} vanished from the ledger while it was verified")
+    async def _verify(self, queue: str, current_epoch: int, text: str) -> None:
+        found = await self._engine.observe(queue)
+        settings = read_settings(queue, text)
+        if self._verified.get(queue) != (found.identity, current_epoch):
+            epoch = await self._identify(queue, found.identity, settings)
+            if epoch is None:
+                return
+            self._accept(queue, found.identity, epoch)
+            if epoch != current_epoch:  # the ledger's row is of an older incarnation than what was read: next time
+                return
+        await self._push_limits(queue, found.identity, settings)
+        await self._mirror_pause(queue, current_epoch, found, settings)
+
+    async def _identify(self, queue: str, identity: str, settings: QueueSettings) -> int | None:
+        """The epoch of this incarnation of the queue's data; `None` when it is of a deposed server.
+
+        Settings are pushed before the ledger hears of a new incarnation: a process that dies in between leaves it to the next one.
+        """
+        known = await self._epochs(queue, identity)
+        if known["identity_epoch"] is None:
+            await self._engine.push_settings(queue, settings)
+            self._pushed[queue] = (identity, limits_of(settings))
+            new = await self._ledger.fetch_row(IDENTIFY, queue=queue, identity=identity)
+            if new is not None:
+                log.warning(
+                    "queue %s: its data in the engine is new to the ledger, epoch %d begins", queue, new["epoch"]
+                )
+                return int(new["epoch"])
+            known = await self._epochs(queue, identity)  # another relay was first
         if known["identity_epoch"] < known["current_epoch"]:
             self._refuse(queue, known["identity_epoch"], known["current_epoch"])
-        else:
-            await self._push(queue, identity, settings)
-            self._accept(queue, identity, known["current_epoch"])
+            return None
+        return int(known["current_epoch"])
 
-    async def _push(self, queue: str, identity: str, settings: str) -> None:
+    async def _epochs(self, queue: str, identity: str) -> dict[str, int | None]:
+        row = await self._ledger.fetch_row(EPOCHS, queue=queue, identity=identity)
+        if row is None:
+            raise ServerUnavailable(f"queue {queue} vanished from the ledger while it was verified")
+        return {"identity_epoch": row["identity_epoch"], "current_epoch": row["current_epoch"]}
+
+    async def _push_limits(self, queue: str, identity: str, settings: QueueSettings) -> None:
         """Once per incarnation of the data, and once per change of the settings."""
-        if self._pushed.get(queue) != (identity, settings):
-            await self._engine.push_settings(queue, read_settings(queue, settings))
-            self._pushed[queue] = (identity, settings)
+        limits = limits_of(settings)
+        if self._pushed.get(queue) != (identity, limits):
+            await self._engine.push_settings(queue, limits)
+            self._pushed[queue] = (identity, limits)
+
+    async def _mirror_pause(self, queue: str, epoch: int, found: Observed, settings: QueueSettings) -> None:
+        """Within one incarnation people pause and resume in the engine, and the ledger follows."""
+        if found.paused == (settings.paused is True):
+            return
+        if await self._ledger.fetch(MIRROR, queue=queue, epoch=epoch, paused=found.paused):
+            log.info("queue %s was %s; the ledger keeps it", queue, "paused" if found.paused else "resumed")
 
     def _accept(self, queue: str, identity: str, epoch: int) -> None:
         self._verified[queue] = (identity, epoch)
@@ -85,8 +129,13 @@ class QueueWatch:
             self._stale.discard(queue)
             log.info("queue %s: the engine is the current one again", queue)
 
+    def _forget(self, queue: str) -> None:
+        self._verified.pop(queue, None)
+        self._stale.discard(queue)
+        self._back_off.succeed(queue)
+
     def _refuse(self, queue: str, identity_epoch: int, current_epoch: int) -> None:
-        self.doubt(queue)
+        self._verified.pop(queue, None)
         if queue not in self._stale:
             self._stale.add(queue)
             log.error(

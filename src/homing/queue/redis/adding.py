@@ -61,9 +61,9 @@ def _read_add(job: NewJob, reply: object) -> AddResult:
     if reply == job.id.encode():
         return Accepted.ACCEPTED
     if isinstance(reply, ResponseError):
-        return Refused(f"Redis refused the job {job.id}: {reply}")
+        return Refused(f"Redis refused the job {job.id}: {reply}", for_good=False)
     if isinstance(reply, BaseException):
         raise reply
     if isinstance(reply, bytes):
         return Refused(f"the job {job.id} was not added, the queue answered with {reply.decode(errors='replace')!r}")
-    return Refused(f"the job {job.id} was not added, the script answered {reply!r}")
+    return Refused(f"the job {job.id} was not added, the script answered {reply!r}", for_good=False)

@@ -48,6 +48,10 @@ class QueueKeys:
         """The counter of starts, which lives as long as the limit's window."""
         return self.part("limiter")
 
+    def pause(self, *, paused: bool) -> tuple[str, ...]:
+        """KEYS of pause: it moves what an older BullMQ kept apart while a queue was paused."""
+        return self._parts(f"{'wait paused' if paused else 'paused wait'} meta prioritized events delayed marker")
+
     @cached_property
     def add_standard(self) -> tuple[str, ...]:
         """KEYS of addStandardJob."""

@@ -44,8 +44,19 @@ class RedisLimiting(RedisSession):
                 commands.append(("HSET", keys.meta, "max", max_jobs, "duration", duration_ms))
         for command in commands:
             await self._main.call(*command)
+        if isinstance(settings.paused, bool):
+            await self._pause(keys, paused=settings.paused)
         if commands:  # whoever waits for a slot or a permit looks at the new terms
             await self._main.call("ZADD", keys.marker, 0, "0")
+
+    async def _pause(self, keys: QueueKeys, *, paused: bool) -> None:
+        """Where the queue is not as it should be; resuming takes several calls where many jobs lie apart."""
+        if await self._main.call("HEXISTS", keys.meta, "paused") == int(paused):
+            return
+        left = 1
+        while left:
+            word = "paused" if paused else "resumed"
+            left = await run(self._main, self._scripts.pause, keys.pause(paused=paused), word, "1")
 
     async def _is_paused_without_limit(self, keys: QueueKeys) -> bool:
         """Whether the limit in Redis only makes workers heed a pause; nobody declared it, and nobody takes it away."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from homing.ids import JobId
 from homing.queue.job import JobCounts, JobTrace
+from homing.queue.port import Observed
 from homing.queue.redis.encoding import MARK_FIELD
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Word
@@ -21,19 +22,19 @@ PAGE_IDS = 1000
 class RedisLooking(RedisSession):
     """The part of the engine that answers questions."""
 
-    async def identity(self, queue: str) -> str:
-        """`run_id:master_replid:mark`: the process, its history, and a mark that a flush takes away."""
+    async def observe(self, queue: str) -> Observed:
+        """`run_id:master_replid:mark`: the process, its history, and a mark that a flush takes away, as it takes the pause."""
         keys = self._keys(queue)
         sent_at = time.time()
-        now, server, replication, mark = await self._together(
-            ("TIME",), ("INFO", "server"), ("INFO", "replication"), ("HGET", keys.meta, MARK_FIELD)
+        now, server, replication, (mark, paused) = await self._together(
+            ("TIME",), ("INFO", "server"), ("INFO", "replication"), ("HMGET", keys.meta, MARK_FIELD, "paused")
         )
         self._note_time(sent_at, int(now[0]) + int(now[1]) / 1_000_000)
         if mark is None:
             mark = await self._leave_mark(keys)
         run_id = read_info(server).get("run_id", "")
         replication_id = read_info(replication).get("master_replid", "")
-        return f"{run_id}:{replication_id}:{mark.decode(errors='replace')}"
+        return Observed(f"{run_id}:{replication_id}:{mark.decode(errors='replace')}", paused is not None)
 
     async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
         """What the engine knows of these ids, one answer per id; three constant-time reads each, 1,000 ids a pipeline."""

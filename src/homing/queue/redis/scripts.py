@@ -27,6 +27,7 @@ NAMES = (
     "moveToActive-11",
     "moveToDelayed-11",
     "moveToFinished-14",
+    "pause-7",
     "removeJob-2",
     "retryJob-11",
 )
@@ -69,6 +70,7 @@ class ScriptSet:
     move_to_active: Script
     move_to_delayed: Script
     move_to_finished: Script
+    pause: Script
     remove: Script
     retry: Script
 
