@@ -8,13 +8,15 @@ class TcpProxy:
     """Stands between clients and a server on loopback.
 
     `silence` makes it accept and take everything and pass nothing on, for connections old and new; `heal` cuts what was silenced and
-    passes again. `cut_after` passes what is chosen and then cuts the connection before the answer.
+    passes again. `cut_after` passes what is chosen and then cuts the connection before the answer; `silence_after` passes it and then
+    passes nothing any more.
     """
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
         self._silent = False
         self._cut: tuple[bytes, bytes] | None = None
+        self._hush: bytes | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.accepted = 0
@@ -53,6 +55,15 @@ class TcpProxy:
         """Once a client that has said `of` before says `words`: pass them, wait for the server's answer, and cut instead of passing it on."""
         self._cut = (of, words)
 
+    def silence_after(self, words: bytes) -> None:
+        """Once any client says `words`: pass them, and then be silent, so that the answer never comes."""
+        self._hush = words
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is passed on."""
+        return self._silent
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         task = asyncio.current_task()
@@ -86,6 +97,9 @@ class TcpProxy:
             if self._cut is not None and self._cut[0] in said and self._cut[1] in data:
                 self._cut = None
                 doomed.set()
+            if self._hush is not None and self._hush in data:
+                self._hush = None
+                self.silence()
             server_writer.write(data)
             await server_writer.drain()
         raise EOFError

@@ -5,6 +5,7 @@ A handler writes down that it runs, on a connection of its own, then waits until
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,6 +116,8 @@ async def do_at_least_once(event: AskedLeast, notes: Notes, job: Job) -> None:
         block_until(Path(event.mood))
     if event.mood == "end claims" and not await notes.ran_before(event.event_id):
         end_the_claim_loop()
+    if event.mood == "threads":
+        leave_threads_behind()
     if event.mood == "orphan":
         await notes.orphan(event.event_id, await leave_an_orphan())
     await notes.wait_for(event.gate)
@@ -133,6 +136,13 @@ def end_the_claim_loop() -> None:
     for task in asyncio.all_tasks():
         if task.get_name() == "homing:claim":
             task.cancel()
+
+
+def leave_threads_behind() -> None:
+    """Start threads that nobody will end, one of which the interpreter would wait for."""
+    for daemon in (True, False):
+        threading.Thread(target=time.sleep, args=(GATE_SECONDS,), daemon=daemon, name="forgotten").start()
+    _ = asyncio.get_running_loop().run_in_executor(None, time.sleep, GATE_SECONDS)
 
 
 async def leave_an_orphan() -> int:

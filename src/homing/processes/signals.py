@@ -81,13 +81,13 @@ class StopSignal:
 def leave_runs_behind() -> NoReturn:
     """End the process although handlers still run: they ignored being cancelled, and would keep it for ever."""
     log.error("leaving with runs that did not end; their jobs are run again elsewhere")
-    _leave(HARD_STOP)
+    leave(HARD_STOP)
 
 
 def leave_stuck() -> NoReturn:
     """End the process although it was not asked to: it could neither work nor stop in good order."""
     log.error("leaving a process that does not work any more; its jobs are run again elsewhere")
-    _leave(STUCK)
+    leave(STUCK)
 
 
 def hard_end(seconds: float) -> threading.Timer:
@@ -112,10 +112,11 @@ def _leave_now(number: int) -> NoReturn:
         name = signal.Signals(number).name
         log.error("%s again: stopping now, running jobs are left to other workers", name)
     finally:  # whatever line of the program this interrupted, and whatever it held
-        _leave(128 + number)
+        leave(128 + number)
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
+    """End the process now, whatever still runs in it; what was said is written."""
     try:
         logging.shutdown()
         sys.stdout.flush()

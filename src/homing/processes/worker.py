@@ -13,6 +13,7 @@ from homing.processes.opening import Connections, open_process
 from homing.processes.plan import StopPlan, announce_patience, longest_attempt, warn_of_long_attempts
 from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal, hard_end, leave_runs_behind, leave_stuck
+from homing.processes.threads import leave_threads_behind, lingering_threads
 from homing.processes.watchdog import Watchdog
 from homing.service import share_outages
 from homing.worker.worker import Worker
@@ -34,11 +35,14 @@ def run_worker(
     """Run until SIGTERM or SIGINT, or `supervised` until the supervisor says so, and return the exit code 0.
 
     Where runs must be left behind, or the stop takes too long, the process ends here with 75; where it does not work any more, with 76.
+    Threads that handlers started and nobody ended are left behind too; that alone is no failure.
     Raises `ConfigurationError`, `SchemaError`, `UnsuitableServer` or `ServerUnavailable` at start, before anything runs.
     """
     with asyncio.Runner() as runner:
         if not runner.run(_run(app, settings, queues=queues, with_relay=with_relay, supervised=supervised)):
             leave_runs_behind()
+        if names := runner.run(lingering_threads()):
+            leave_threads_behind(names)
     return 0
 
 
