@@ -1,7 +1,9 @@
 """Pruning takes what is old and finished, and nothing that anything still needs."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -10,10 +12,13 @@ import pytest
 
 from homing.config.settings import Retention, Settings
 from homing.deadletters import DeadLetters, Death, report_text
+from homing.events import foreign_id
 from homing.ids import first_id_at
 from homing.ledger.ledger import Ledger
 from homing.service import Progress
-from homing.upkeep import Prune
+from homing.upkeep import Prune, Pruned
+from homing.upkeep.walks import Events, Jobs
+from tests.waiting import until
 
 RETENTION = Retention(events=timedelta(days=30), inbox=timedelta(days=30), dead_letters=timedelta(days=90))
 
@@ -24,6 +29,15 @@ DELIVERY = """
 INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, origin, outcome, settled_at)
 VALUES ($1, $2, 'q', 'j', $5, $3::text, CASE WHEN $3::text IS NULL THEN NULL ELSE now() - make_interval(days => $4::int) END)
 """
+
+LETTER = """
+INSERT INTO homing.dead_letters
+  (event_id, consumer, generation, queue, job_name, job_id, kind, data, error, fingerprint, attempts_made, failed_at, closed_at, closed_as)
+VALUES ($1, CASE WHEN $3::int IS NULL THEN 'mail.send' ELSE 'mail.' || $3 END, 1, 'q', 'j', 'x', 'failed', '{}', '{}', 'f', 1,
+  now() - make_interval(days => $2::int), now() - make_interval(days => $3::int), CASE WHEN $3::int IS NULL THEN NULL ELSE 'redriven' END)
+RETURNING id
+"""
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -57,8 +71,22 @@ async def events(sql: asyncpg.Connection) -> set[UUID]:
     return {row["id"] for row in await sql.fetch("SELECT id FROM homing.outbox_events")}
 
 
-async def prune(ledger: Ledger) -> Prune:
-    pruner = Prune(ledger, RETENTION)
+async def adopted_event(sql: asyncpg.Connection, days: int = 35) -> UUID:
+    """A job of another producer that was buried, and ran in the end."""
+    event_id = foreign_id("q", secrets.token_hex(8), 0)
+    await sql.execute(EVENT, event_id)
+    await sql.execute(DELIVERY, event_id, "mail.send", "done", days, "job")
+    return event_id
+
+
+async def left(sql: asyncpg.Connection) -> tuple[int, ...]:
+    """How many events, deliveries and letters there are."""
+    tables = ("outbox_events", "deliveries", "dead_letters")
+    return tuple([await sql.fetchval(f"SELECT count(*) FROM homing.{table}") for table in tables])  # noqa: S608 - our own words
+
+
+async def prune(ledger: Ledger, page: int = 500) -> Prune:
+    pruner = Prune(ledger, RETENTION, page=page)
     while await pruner.tick() is Progress.AGAIN:
         pass
     return pruner
@@ -70,7 +98,7 @@ async def test_old_settled_events_leave_with_their_deliveries(ledger: Ledger, sq
     pruner = await prune(ledger)
     assert await events(sql) == set()
     assert await sql.fetchval("SELECT count(*) FROM homing.deliveries") == 0
-    assert pruner.pruned == {"outbox_events": 1, "deliveries": 2}
+    assert pruner.pruned == Pruned(events=1, deliveries=2)
 
 
 async def test_events_that_something_needs_stay(ledger: Ledger, sql: asyncpg.Connection) -> None:
@@ -89,9 +117,12 @@ async def test_events_that_something_needs_stay(ledger: Ledger, sql: asyncpg.Con
     assert await events(sql) == {pending, recent, unrouted}
 
 
-async def test_delivery_opened_while_pruning_keeps_its_event(ledger: Ledger, sql: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("origin", ["outbox", "job"])
+async def test_delivery_opened_while_pruning_keeps_its_event(
+    ledger: Ledger, sql: asyncpg.Connection, origin: str
+) -> None:
     """Whoever opens a delivery holds the event FOR KEY SHARE: prune skips it, and finds the delivery the next time."""
-    event_id = await old_event(sql, ("a", "done", 35))
+    event_id = await (old_event(sql, ("a", "done", 35)) if origin == "outbox" else adopted_event(sql))
     async with sql.transaction():
         await sql.execute("SELECT FROM homing.outbox_events WHERE id = $1 FOR KEY SHARE", event_id)
         await sql.execute(DELIVERY, event_id, "late", None, 0, "outbox")
@@ -99,6 +130,95 @@ async def test_delivery_opened_while_pruning_keeps_its_event(ledger: Ledger, sql
             await prune(ledger)
     await prune(ledger)
     assert await events(sql) == {event_id}
+    assert await sql.fetchval("SELECT count(*) FROM homing.deliveries") == 2
+
+
+async def test_whoever_comes_after_prune_finds_no_event(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """A retry in place that waits for prune's lock opens nothing: event, delivery and letter have left as one."""
+    event_id = await adopted_event(sql)
+    letter = await sql.fetchval(LETTER, event_id, 95, None)
+    await sql.execute("UPDATE homing.deliveries SET outcome = 'dead'")
+    pruned = Events(lambda: UUID(int=2**128 - 1))
+    async with ledger.transaction() as transaction:
+        counts, _ = await pruned.step(transaction, RETENTION, 10)
+        opening = asyncio.create_task(DeadLetters(ledger).adopt(event_id, "mail.send", 1, letter))
+
+        async def waits() -> bool:
+            return bool(await sql.fetchval(WAITING))
+
+        await until(waits, what="the other transaction waits for the event")
+    assert not await opening
+    assert counts == Pruned(events=1, inbox=1, lost=1)
+    assert await left(sql) == (0, 0, 0)
+
+
+async def test_a_job_buried_while_pruning_is_kept_whole(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """A burial that meets prune's lock on the inbox row finds it gone, and leaves an event, a dead delivery and a letter."""
+    event_id = foreign_id("q", "17", 0)
+    await sql.execute(DELIVERY, event_id, "a", "done", 35, "job")
+    async with ledger.transaction() as transaction:
+        counts, _ = await Jobs().step(transaction, RETENTION, 10)
+        burying = asyncio.create_task(DeadLetters(ledger).bury(replace(_death(event_id), generation=None)))
+
+        async def waits() -> bool:
+            return bool(await sql.fetchval(WAITING))
+
+        await until(waits, what="the burial waits for the row")
+    assert await burying is not None
+    assert counts == Pruned(inbox=1)
+    await prune(ledger)
+    assert await left(sql) == (1, 1, 1)
+
+
+async def test_adopted_jobs_leave_whatever_their_id(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """Events of jobs that no relay made leave by the age of their settling, in any place of the order of ids, and not before."""
+    ids = [await adopted_event(sql, days) for days in (31, 40, 50, 29)]
+    short = Prune(ledger, RETENTION.model_copy(update={"events": timedelta(days=1)}), page=2)
+    while await short.tick() is Progress.AGAIN:
+        pass
+    assert short.pruned == Pruned(events=3, inbox=3)
+    assert await events(sql) == {ids[3]}
+
+
+async def test_letters_leave_by_their_own_age(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """Closed letters stay for the window after they were closed; open ones as long as their event, and are counted as lost."""
+    event_id = await old_event(sql, ("a", "done", 1))
+    gone = uuid4()
+    for owner, died, closed in (
+        (event_id, 200, 91),
+        (event_id, 200, 89),
+        (event_id, 200, None),
+        (gone, 91, None),
+        (gone, 89, 88),
+    ):
+        await sql.execute(LETTER, owner, died, closed)
+    assert (await prune(ledger, page=2)).pruned == Pruned(letters=1, lost=1)
+    await sql.execute("UPDATE homing.deliveries SET settled_at = now() - interval '31 days'")
+    assert (await prune(ledger)).pruned == Pruned(events=1, deliveries=1, lost=1)
+    assert await sql.fetchval("SELECT count(*) FROM homing.dead_letters WHERE closed_at IS NULL") == 0
+
+
+async def test_silent_processes_are_forgotten(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """The row of a process that ended without a word leaves after a day; the living stay."""
+    for hours in (1, 25):
+        await sql.execute(
+            "INSERT INTO homing.workers (id, host, pid, version, role, consumers, queues, seen_at)"
+            " VALUES ($1, 'h', 1, '0', 'worker', '{}', '{}', now() - make_interval(hours => $2))",
+            uuid4(),
+            hours,
+        )
+    assert (await prune(ledger)).pruned == Pruned(workers=1)
+
+
+async def test_a_dry_run_counts_and_keeps(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """The counts of a dry run are those of the run that follows it."""
+    for _ in range(3):
+        await old_event(sql, ("a", "done", 35))
+    dry = Prune(ledger, RETENTION, page=2, dry_run=True)
+    while await dry.tick() is Progress.AGAIN:
+        pass
+    assert len(await events(sql)) == 3
+    assert dry.pruned == (await prune(ledger)).pruned == Pruned(events=3, deliveries=3)
 
 
 async def test_batches_cover_everything(ledger: Ledger, sql: asyncpg.Connection) -> None:

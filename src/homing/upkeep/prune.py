@@ -1,70 +1,95 @@
 """Pruning: events leave together with their deliveries, in small batches, and never while something still needs them."""
 
 import logging
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import NoReturn
 from uuid import UUID
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Retention
 from homing.ids import first_id_at
-from homing.ledger.ledger import Ledger
-from homing.schema.statement import load
+from homing.ledger.ledger import Ledger, LedgerTransaction
 from homing.service import Progress
+from homing.upkeep.pruned import Pruned
+from homing.upkeep.walks import Events, Jobs, Letters, Walk, Workers
 
 log = logging.getLogger("homing.upkeep")
 
-_HERE = "homing.upkeep"
-CANDIDATES = load(_HERE, "prune_candidates")
-PRUNE = load(_HERE, "prune")
-PRUNE_INBOX = load(_HERE, "prune_inbox")
-
 PAGE = 500
-_FIRST = UUID(int=0)
+"""The most rows that one transaction locks."""
 
 
 class Prune:
-    """One `tick` takes one batch; a round over the whole table ends with `REST`, and the next one starts from the beginning."""
+    """One `tick` takes one batch of each walk; a round ends with `REST`, and the next one starts from the beginning.
 
-    def __init__(self, ledger: Ledger, retention: Retention, *, clock: Clock | None = None) -> None:
+    `pruned` counts since the start. With `dry_run` every batch is rolled back, so that its counts say what would leave. Batches are
+    transactions of ours: after a crash the next round goes on with what is left.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        retention: Retention,
+        *,
+        page: int = PAGE,
+        dry_run: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
         self._ledger = ledger
         self._retention = retention
+        self._page = page
+        self._dry_run = dry_run
         self._clock = clock or SystemClock()
-        self._after = _FIRST
-        self.pruned = {"outbox_events": 0, "deliveries": 0}
+        self._walks: tuple[Walk, ...] = (Events(self._before), Jobs(), Letters(), Workers())
+        self._left: tuple[Walk, ...] = self._walks
+        self.pruned = Pruned()
 
     async def tick(self) -> Progress:
-        """Prune a batch of events with their deliveries, and a batch of the inbox."""
-        more_events = await self._prune_events()
-        more_inbox = await self._prune_inbox()
-        return Progress.AGAIN if more_events or more_inbox else Progress.REST
+        """Take a batch of every walk that has not come to its end in this round."""
+        left: list[Walk] = []
+        for walk in self._left:
+            async with self._transaction() as transaction:
+                pruned, more = await walk.step(transaction, self._retention, self._page)
+            self._count(pruned)
+            if more:
+                left.append(walk)
+        self._left = tuple(left) or self._walks
+        return Progress.AGAIN if left else Progress.REST
 
-    async def _prune_events(self) -> bool:
-        """Lock, then read again: whoever opened a delivery before the lock is seen, whoever comes after waits and finds no event."""
-        async with self._ledger.transaction() as transaction:
-            rows = await transaction.fetch(CANDIDATES, after=self._after, before=self._before(), page=PAGE)
-            ids = [row["id"] for row in rows]
-            (gone,) = await transaction.fetch(
-                PRUNE,
-                ids=ids,
-                retention_seconds=self._retention.events.total_seconds(),
-                letters_seconds=self._retention.dead_letters.total_seconds(),
-            )
-        self._count(gone["events"], gone["deliveries"])
-        full = len(ids) == PAGE
-        self._after = ids[-1] if full else _FIRST
-        return full
-
-    async def _prune_inbox(self) -> bool:
-        (gone,) = await self._ledger.fetch(PRUNE_INBOX, inbox_seconds=self._retention.inbox.total_seconds(), page=PAGE)
-        self._count(0, gone["deliveries"])
-        return bool(gone["deliveries"] == PAGE)
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[LedgerTransaction]:
+        """A transaction of the ledger; a dry run's is rolled back."""
+        try:
+            async with self._ledger.transaction() as transaction:
+                yield transaction
+                if self._dry_run:
+                    _roll_back()
+        except _DryRun:
+            return
 
     def _before(self) -> UUID:
-        now: datetime = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
+        now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
         return first_id_at(now - self._retention.events)
 
-    def _count(self, events: int, deliveries: int) -> None:
-        self.pruned["outbox_events"] += events
-        self.pruned["deliveries"] += deliveries
-        if events or deliveries:
-            log.info("pruned %d events and %d deliveries", events, deliveries)
+    def _count(self, pruned: Pruned) -> None:
+        self.pruned += pruned
+        if self._dry_run or not pruned.rows:
+            return
+        log.info("pruned %s", pruned)
+        if pruned.lost:
+            log.warning(
+                "%d dead letters were open for %s and left with their events: nobody can redrive them (%d since the start)",
+                pruned.lost,
+                self._retention.dead_letters,
+                self.pruned.lost,
+            )
+
+
+def _roll_back() -> NoReturn:
+    raise _DryRun
+
+
+class _DryRun(Exception):  # noqa: N818 - no error: how a dry run's transaction is rolled back
+    """Nothing of this batch is kept."""

@@ -41,3 +41,14 @@ CREATE TABLE homing.redrive_campaigns (                   -- letters that a pers
   runner_until timestamptz NOT NULL DEFAULT '-infinity',
   CHECK ((ended_at IS NOT NULL) = (state IN ('stopped', 'finished'))));
 CREATE INDEX redrive_campaigns_running ON homing.redrive_campaigns (started_at) WHERE state = 'running';
+
+-- Seen: what operators ask every few seconds, per consumer and per topic, without walking over what is settled or routed.
+CREATE INDEX deliveries_by_consumer ON homing.deliveries (consumer, opened_at) INCLUDE (check_at) WHERE settled_at IS NULL;
+CREATE INDEX dead_letters_by_consumer ON homing.dead_letters (consumer) WHERE closed_at IS NULL;
+CREATE INDEX outbox_events_parked ON homing.outbox_events (topic) WHERE parked_error IS NOT NULL AND published_at IS NULL;
+ALTER TABLE homing.workers ADD COLUMN routes boolean NOT NULL DEFAULT false;     -- whether the relay's loops turn in this process
+ALTER TABLE homing.workers ADD COLUMN state jsonb NOT NULL DEFAULT '{}';         -- what it does now, as of its last heartbeat
+
+-- Retention: what is forgotten of other producers' jobs is found by age, whatever came of them.
+DROP INDEX homing.deliveries_inbox;
+CREATE INDEX deliveries_inbox ON homing.deliveries (settled_at, event_id, consumer) WHERE origin = 'job' AND settled_at IS NOT NULL;

@@ -1,16 +1,21 @@
 -- prune: delete locked events together with their deliveries, unless one is unsettled, too young, or has an open letter in its window.
--- Parameters: ids uuid[] (locked by prune_candidates in the same transaction); retention_seconds, letters_seconds float8.
--- Result: events, deliveries: how many rows left.
+-- Parameters: ids uuid[] (locked in the same transaction); events_seconds, inbox_seconds, letters_seconds float8 (the windows of
+--   deliveries, of those that no relay made, and of open letters).
+-- Result: events, deliveries, inbox, lost: how many rows left; inbox are deliveries of jobs that no relay made, lost are open letters past
+--   their window, which nobody can redrive any more.
 -- Guard: re-read here, in a statement of its own, so that what was opened before the lock is seen. Locks: the rows.
 -- Index: deliveries_pkey, dead_letters_open, outbox_events_pkey.
 WITH v AS (
   SELECT i FROM unnest((:ids)::uuid[]) i
   WHERE NOT EXISTS (
     SELECT FROM homing.deliveries d WHERE d.event_id = i
-      AND (d.settled_at IS NULL OR d.settled_at > now() - make_interval(secs => (:retention_seconds)::float8)))
+      AND (d.settled_at IS NULL OR d.settled_at > now() - make_interval(
+        secs => CASE d.origin WHEN 'job' THEN (:inbox_seconds)::float8 ELSE (:events_seconds)::float8 END)))
   AND NOT EXISTS (
     SELECT FROM homing.dead_letters l WHERE l.event_id = i AND l.closed_at IS NULL
       AND l.failed_at > now() - make_interval(secs => (:letters_seconds)::float8))),
-x AS (DELETE FROM homing.deliveries d USING v WHERE d.event_id = v.i RETURNING d.event_id),
-y AS (DELETE FROM homing.outbox_events e USING v WHERE e.id = v.i RETURNING e.id)
-SELECT (SELECT count(*) FROM y) AS events, (SELECT count(*) FROM x) AS deliveries;
+x AS (DELETE FROM homing.deliveries d USING v WHERE d.event_id = v.i RETURNING d.origin),
+y AS (DELETE FROM homing.outbox_events e USING v WHERE e.id = v.i RETURNING e.id),
+z AS (DELETE FROM homing.dead_letters l USING v WHERE l.event_id = v.i AND l.closed_at IS NULL RETURNING l.id)
+SELECT (SELECT count(*) FROM y) AS events, (SELECT count(*) FROM x WHERE origin = 'outbox') AS deliveries,
+  (SELECT count(*) FROM x WHERE origin = 'job') AS inbox, (SELECT count(*) FROM z) AS lost;

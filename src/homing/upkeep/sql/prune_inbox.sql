@@ -1,12 +1,11 @@
--- prune_inbox: forget settled jobs of other producers once no source can hand them over again.
--- Parameters: inbox_seconds float8; page integer.
--- Result: deliveries: how many rows left.
--- Guard: origin, outcome and age. Locks: the rows, skipping those held. Index: deliveries_inbox, deliveries_pkey.
-WITH old AS (
-  SELECT event_id, consumer FROM homing.deliveries
-  WHERE origin = 'job' AND outcome = 'done' AND settled_at < now() - make_interval(secs => (:inbox_seconds)::float8)
-  ORDER BY settled_at LIMIT (:page)::integer FOR UPDATE SKIP LOCKED),
-x AS (
-  DELETE FROM homing.deliveries d USING old WHERE (d.event_id, d.consumer) = (old.event_id, old.consumer)
+-- prune_inbox: forget settled jobs of other producers once no source can hand them over again; those with an event leave with it.
+-- Parameters: event_ids uuid[], consumers text[] (of equal length, locked in the same transaction).
+-- Result: inbox: how many rows left.
+-- Guard: no event, re-read here: one that was adopted before the lock stays with its delivery. Locks: the rows.
+-- Index: deliveries_pkey, outbox_events_pkey.
+WITH x AS (
+  DELETE FROM homing.deliveries d USING unnest((:event_ids)::uuid[], (:consumers)::text[]) AS k(event_id, consumer)
+  WHERE (d.event_id, d.consumer) = (k.event_id, k.consumer)
+    AND NOT EXISTS (SELECT FROM homing.outbox_events e WHERE e.id = d.event_id)
   RETURNING d.event_id)
-SELECT count(*) AS deliveries FROM x;
+SELECT count(*) AS inbox FROM x;
