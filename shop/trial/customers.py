@@ -55,13 +55,14 @@ class Customers:
     pause_seconds: float = 0.5
     placed: int = 0
     asked_again: int = 0
+    gave_up: list[str] = field(default_factory=list)
     _turns: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._turns = asyncio.Semaphore(self.at_once)
 
     async def order_everything(self, wanted: Sequence[Purchase], on_placed: Callable[[], object]) -> None:
-        """Place all orders and call `on_placed` for each that the shop accepted; `CustomerLostError` when somebody gives up."""
+        """Place all orders and call `on_placed` for each that the shop accepted; at the end a `CustomerLostError` names who gave up."""
         start = asyncio.get_running_loop().time()
         spacing_seconds = self.over_seconds / len(wanted)
         async with (
@@ -70,15 +71,21 @@ class Customers:
         ):
             for number, purchase in enumerate(wanted):
                 crowd.create_task(self._shop(client, purchase, start + number * spacing_seconds, on_placed))
+        if self.gave_up:
+            raise CustomerLostError("; ".join(self.gave_up))
 
     async def _shop(
         self, client: httpx.AsyncClient, purchase: Purchase, at: float, on_placed: Callable[[], object]
     ) -> None:
         await asyncio.sleep(at - asyncio.get_running_loop().time())
-        async with self._turns:
-            await self._order(client, purchase)
-        self.placed += 1
-        on_placed()
+        try:
+            async with self._turns:
+                await self._order(client, purchase)
+        except CustomerLostError as error:
+            self.gave_up.append(str(error))
+        else:
+            self.placed += 1
+            on_placed()
 
     async def _order(self, client: httpx.AsyncClient, purchase: Purchase) -> None:
         """Order once, however often it takes to hear so: a broken connection means "ask again" too."""

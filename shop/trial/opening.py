@@ -67,7 +67,7 @@ async def _set_up(trial: Trial, folder: Path, cast: Cast, given: Given, stack: A
     logs.mkdir()
     guard = Guard()
     stack.callback(guard.dismiss)
-    servers = await asyncio.to_thread(_open_servers, folder, given)
+    servers = await asyncio.to_thread(_open_servers, folder, given, cast)
     stack.callback(servers.stop)
     for server in filter(None, (servers.postgres, servers.valkey)):
         stop_with_parent(server)
@@ -83,8 +83,13 @@ async def _set_up(trial: Trial, folder: Path, cast: Cast, given: Given, stack: A
     )
 
 
-def _open_servers(folder: Path, given: Given) -> Servers:
-    return open_servers(folder / "servers", database_url=given.database_url, redis_url=given.redis_url)
+def _open_servers(folder: Path, given: Given, cast: Cast) -> Servers:
+    return open_servers(
+        folder / "servers",
+        database_url=given.database_url,
+        redis_url=given.redis_url,
+        postgres_settings=cast.postgres_settings,
+    )
 
 
 def _open_partners(

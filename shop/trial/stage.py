@@ -25,6 +25,7 @@ class Cast:
     relays: int = 1
     workers: int = 2
     environment: Mapping[str, str] = field(default_factory=lambda: HASTE)
+    postgres_settings: Mapping[str, str] = field(default_factory=dict)
     gateway: Mapping[str, KnobValue] = field(default_factory=lambda: {"latency_ms": 120, "fail_after_effect": 0.05})
     carrier: Mapping[str, KnobValue] = field(default_factory=lambda: {"latency_ms": 60, "throttle": 60})
     mailbox: Mapping[str, KnobValue] = field(default_factory=lambda: {"latency_ms": 80})

@@ -1,0 +1,133 @@
+"""The soak itself: orders flow while the plan is carried out, then everything is waited for, and the books are opened."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import asyncpg
+
+from shop.soak.chaos import Chaos
+from shop.soak.keeper import Keeper
+from shop.soak.options import Options
+from shop.soak.plan import Strike
+from shop.soak.scene import Scene
+from shop.soak.verdict import Outcome
+from shop.soak.witness import count_rows, jobs_left, look, missing_pieces, open_ends
+from shop.trial.customers import CustomerLostError, Customers, purchases
+from shop.trial.facts import EVENTS_PER_ORDER, gather_facts
+from shop.trial.opening import PIECES_PER_ORDER
+from shop.trial.stage import Cast, Stage
+
+CAST = Cast(
+    apis=2,
+    relays=2,
+    workers=3,
+    environment={
+        "HOMING_LEASE": "5s",
+        "HOMING_BEAT": "1s",
+        "HOMING_RESCUE": "2s",
+        "HOMING_LOOK_GRACE": "3s",
+        "HOMING_SHUTDOWN_GRACE": "5s",
+        "HOMING_RETENTION__EVENTS": "2s",
+        "SHOP_REQUEST_TIMEOUT": "2",
+        "SHOP_CHECKOUT_BUSY": "5",
+    },
+    postgres_settings={"max_connections": "250"},
+)
+"""Two of everything that may die; losses are noticed within seconds, and what is settled is pruned a moment later."""
+
+PATIENCE_SECONDS = 180.0
+"""How long the shop may take for what is left when nothing goes wrong any more."""
+
+LOOK_SECONDS = 0.5
+TELL_SECONDS = 10.0
+
+Tell = Callable[[str], object]
+
+
+class Soak:
+    """One run of a plan against a stage that is up, with `CAST` on it."""
+
+    def __init__(self, stage: Stage, options: Options, plan: Sequence[Strike], tell: Tell) -> None:
+        self._stage = stage
+        self._options = options
+        self._plan = plan
+        self._tell = tell
+        self._wanted = purchases(options)
+        self._keeper = Keeper(stage, tell)
+        self._chaos = Chaos(Scene.of(stage), tell)
+        self._dice = options.dice("doors")
+        self._customers = Customers(
+            find_shop=self._any_door,
+            over_seconds=options.seconds,
+            at_once=16,
+            patience_seconds=PATIENCE_SECONDS,
+            request_seconds=15.0,
+        )
+
+    async def run(self) -> Outcome:
+        """Orders and faults at once, then the rest in peace; returns within the plan's time and twice the patience."""
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(self._keeper.run()), group.create_task(self._tell_standing())]
+            unanswered, _ = await asyncio.gather(self._order(), self._chaos.run(self._plan))
+            self._tell("no more faults; waiting for the rest")
+            await self._until_finished()
+            for task in beside:
+                task.cancel()
+        return await self._open_books(unanswered)
+
+    def _any_door(self) -> str | None:
+        urls = self._stage.api_urls
+        return self._dice.choice(urls) if urls else None
+
+    async def _order(self) -> list[str]:
+        """Place all orders; returns what those customers say who gave up."""
+        with suppress(CustomerLostError):  # told below, one by one
+            await self._customers.order_everything(self._wanted, lambda: None)
+        return self._customers.gave_up
+
+    async def _tell_standing(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            standing = await look(self._stage.servers.database_url)
+            self._tell("PostgreSQL does not answer" if standing is None else str(standing))
+
+    async def _until_finished(self) -> None:
+        """Return when everything is finished and no queue holds a job, or when nobody would wait any longer: the books tell which."""
+        servers, deadline = self._stage.servers, asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            standing = await look(servers.database_url)
+            if standing and standing.finished(self._customers.placed) and await jobs_left(servers.redis_url) == 0:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _open_books(self, unanswered: Sequence[str]) -> Outcome:
+        stage, options = self._stage, self._options
+        gateway = await asyncio.to_thread(stage.gateway.ledger)
+        connection = await asyncpg.connect(stage.servers.database_url)
+        try:
+            facts = await gather_facts(
+                connection,
+                self._wanted,
+                gateway=gateway,
+                carrier=await asyncio.to_thread(stage.carrier.ledger),
+                mailbox=await asyncio.to_thread(stage.mailbox.ledger),
+                logs=stage.logs,
+            )
+            rows = await count_rows(connection)
+            return Outcome(
+                seed=options.seed,
+                facts=facts,
+                plan=self._plan,
+                struck=self._chaos.struck,
+                asked_again=self._customers.asked_again,
+                pruned=EVENTS_PER_ORDER * rows.orders - rows.events,
+                unanswered=unanswered,
+                strange_ends=self._keeper.strange_ends,
+                missing_pieces=await missing_pieces(connection, PIECES_PER_ORDER * options.orders),
+                orders_in_all=rows.orders,
+                holds=gateway["totals"]["authorizations"],
+                open_ends=await open_ends(connection),
+            )
+        finally:
+            await connection.close()

@@ -1,0 +1,36 @@
+"""What the faults reach for: the stage, its two servers, and who may touch them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from homing.embedded import EmbeddedPostgres, EmbeddedValkey
+from homing.errors import ConfigurationError
+from shop.trial.children import Child
+from shop.trial.stage import Stage
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """A stage on servers of its own; one fault at a time may stop or start the same server."""
+
+    stage: Stage
+    postgres: EmbeddedPostgres
+    valkey: EmbeddedValkey
+    frozen: set[Child] = field(default_factory=set)
+    postgres_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    valkey_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(cls, stage: Stage) -> "Scene":
+        """The scene on this stage; a `ConfigurationError` where the servers are somebody else's."""
+        servers = stage.servers
+        if servers.postgres is None or servers.valkey is None:
+            raise ConfigurationError("a soak stops and cuts its servers, so it starts its own: give it no URLs")
+        return cls(stage=stage, postgres=servers.postgres, valkey=servers.valkey)
+
+
+def choose(members: Sequence[Child], pick: float) -> Child | None:
+    """One of those that run, by a number from 0 up to 1; none when nobody does."""
+    running = [child for child in members if child.running]
+    return running[int(pick * len(running))] if running else None
