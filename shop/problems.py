@@ -1,10 +1,13 @@
 """Errors over HTTP: problem details (RFC 9457), one place where meanings become statuses."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -18,6 +21,8 @@ from shop.orders.errors import (
     PaymentRefusedError,
     PaymentUnavailableError,
 )
+
+logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 1
 
@@ -36,6 +41,9 @@ STATUSES: Mapping[type[Exception], tuple[int, str]] = {
 
 _ASK_AGAIN = (CheckoutInProgressError, PaymentUnavailableError)
 
+_AWAY = (OSError, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError)
+"""What an attempt to connect to PostgreSQL ends with while it is down, starting or full; a time-out is an `OSError` too."""
+
 
 class ProblemError(Exception):
     """A refusal that only HTTP knows of."""
@@ -50,6 +58,8 @@ def install(api: FastAPI) -> None:
     """Answer every error of this API as `application/problem+json`."""
     for kind in STATUSES:
         api.add_exception_handler(kind, _refused)
+    for away in (DBAPIError, *_AWAY):
+        api.add_exception_handler(away, _away)
     api.add_exception_handler(ProblemError, _problem)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _http)
@@ -65,6 +75,15 @@ async def _refused(_: Request, error: Exception) -> Response:
     status, title = STATUSES[type(error)]
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, _ASK_AGAIN) else None
     return problem(status, title, str(error), headers=headers)
+
+
+async def _away(_: Request, error: Exception) -> Response:
+    """PostgreSQL cannot be reached, or was lost in the middle: what was decided is unknown here, and the same request finds out."""
+    if isinstance(error, DBAPIError) and not error.connection_invalidated:
+        raise error
+    logger.warning("PostgreSQL is away: %s", error)
+    detail = "the database cannot be reached: ask again with the same idempotency key"
+    return problem(503, "database unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 async def _problem(_: Request, error: Exception) -> Response:
