@@ -11,13 +11,19 @@ TESTS ?=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 4
 
-.PHONY: help demo test check setup bench bench-quick lock clean
+.PHONY: help demo soak soak-flushes test check setup bench bench-quick lock clean
 
 help:  ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 demo: setup  ## Run the shop: 200 orders, killed workers, a ledger at the end (ORDERS=, SEED=, KEEP=1)
 	@$(BIN)/python -m shop.demo
+
+soak: setup  ## Run the shop under chaos: 3,000 orders while everything fails at random (ORDERS=, SEED=, SECONDS=)
+	@$(BIN)/python -m shop.soak
+
+soak-flushes: setup  ## Prove the first promise: Valkey is emptied at 20 random moments of 2,000 orders (SEED=)
+	@$(BIN)/python -m shop.soak --orders 2000 --flushes 20
 
 test: check  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile $(TESTS)

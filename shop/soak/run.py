@@ -31,13 +31,17 @@ CAST = Cast(
         "HOMING_RETENTION__EVENTS": "2s",
         "SHOP_REQUEST_TIMEOUT": "2",
         "SHOP_CHECKOUT_BUSY": "5",
+        "SHOP_SHIPPING_CONCURRENCY": "10",
     },
     postgres_settings={"max_connections": "250"},
 )
 """Two of everything that may die; losses are noticed within seconds, and what is settled is pruned a moment later."""
 
-PATIENCE_SECONDS = 180.0
-"""How long the shop may take for what is left when nothing goes wrong any more."""
+PATIENCE_SECONDS = 300.0
+"""How long the shop may take for what is left when nothing goes wrong any more; a customer waits as long for an answer."""
+
+STALLED_SECONDS = 90.0
+"""Without any progress nobody waits even that long: every wait of the shop is shorter."""
 
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 10.0
@@ -94,11 +98,14 @@ class Soak:
 
     async def _until_finished(self) -> None:
         """Return when everything is finished and no queue holds a job, or when nobody would wait any longer: the books tell which."""
-        servers, deadline = self._stage.servers, asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            standing = await look(servers.database_url)
-            if standing and standing.finished(self._customers.placed) and await jobs_left(servers.redis_url) == 0:
+        servers, now = self._stage.servers, asyncio.get_running_loop().time
+        deadline, stalled, before = now() + PATIENCE_SECONDS, now() + STALLED_SECONDS, None
+        while now() < min(deadline, stalled):
+            standing, left = await look(servers.database_url), await jobs_left(servers.redis_url)
+            if standing and standing.finished(self._customers.placed) and left == 0:
                 return
+            if (standing, left) != before:
+                stalled, before = now() + STALLED_SECONDS, (standing, left)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _open_books(self, unanswered: Sequence[str]) -> Outcome:
