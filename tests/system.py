@@ -107,7 +107,7 @@ async def running(
         stack.push_async_callback(engine.close)
         sql = await asyncpg.connect(settings.asyncpg_dsn)
         stack.push_async_callback(sql.close)
-        await register(ledger, app.handlers, app.queues)
+        await register(ledger, app.routes, app.queues)
         await push_settings(ledger, engine, app.queues)
         provider = Provider()
         if app.open_resources is not None:

@@ -14,7 +14,7 @@ from homing.embedded import EmbeddedValkey
 from homing.errors import ServerUnavailable
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.keys import QueueKeys
-from homing.relay.sweep import VANISHED_LIMIT
+from homing.ledger.look import VANISHED_LIMIT
 from tests.system import System, quick, running
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until

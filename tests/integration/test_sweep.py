@@ -15,7 +15,7 @@ from homing.ids import DeliveryKey, JobId, new_token
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.port import ClaimRequest
 from homing.queue.redis.keys import QueueKeys
-from homing.relay.sweep import VANISHED_LIMIT
+from homing.ledger.look import VANISHED_LIMIT
 from tests.system import System, quick, running
 from tests.waiting import until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from homing.ledger.look import Finding, find
+from homing.ledger.look import Finding, Step, find, next_step, vanished_limit
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,32 @@ def test_each_reading_has_one_finding(
     assert find(exists=exists, named=named, finished=finished, failed=failed, mark=mark) is finding
 
 
+OURS = {
+    Finding.ALIVE: Step.LEAVE,
+    Finding.GONE: Step.DISPATCH,
+    Finding.GHOST: Step.DISPATCH,
+    Finding.ADRIFT: Step.DISPATCH,
+    Finding.UNSETTLED: Step.DISPATCH,
+    Finding.SWALLOWED: Step.DISPATCH,
+    Finding.BURIED: Step.BURY,
+    Finding.FAILED: Step.BURY,
+}
+FOREIGN = {**OURS, Finding.SWALLOWED: Step.SETTLE}
+ELSEWHERE = {finding: Step.DISPATCH if step is Step.DISPATCH else Step.SETTLE for finding, step in OURS.items()} | {
+    Finding.UNSETTLED: Step.SETTLE,
+    Finding.SWALLOWED: Step.SETTLE,
+}
+
+
 @pytest.mark.parametrize("finding", Finding)
-def test_what_is_dispatched_again_and_what_is_removed_first(finding: Finding) -> None:
-    """A delivery without a job that can run gets one; what lies in its way goes first; the rest is left alone."""
-    again = {Finding.GONE, Finding.GHOST, Finding.UNSETTLED, Finding.SWALLOWED}
-    assert finding.dispatch_again == (finding in again)
-    assert finding.remove_first == (finding in again - {Finding.GONE})
+def test_what_follows_depends_on_who_was_to_do_it(finding: Finding) -> None:
+    """Ours get a job that can run or a letter; a foreign system's completed job is its settle; what is elsewhere was handed over."""
+    for ours in ("tx", "after", None):
+        assert next_step(finding, ours) is OURS[finding]
+    assert next_step(finding, "foreign") is FOREIGN[finding]
+    assert next_step(finding, "elsewhere") is ELSEWHERE[finding]
+
+
+def test_a_foreign_job_may_vanish_less_often() -> None:
+    """Another system may have done the work each time a job of its vanished: once is enough there."""
+    assert vanished_limit("foreign") < vanished_limit("tx") == vanished_limit("elsewhere") == vanished_limit(None)

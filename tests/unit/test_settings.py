@@ -50,6 +50,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "relay_poll": milliseconds(500),
         "look": seconds(1),
         "look_grace": seconds(10),
+        "look_rate": 2000,
         "retention": {"events": days(30), "inbox": days(30), "dead_letters": days(90)},
         "log_level": "INFO",
         "log_format": "auto",

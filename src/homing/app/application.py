@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Literal
 
+from homing.app.consumers import Consumer, Route, kept_too_short
 from homing.app.declared import Queue, check_name
 from homing.app.handlers import Handler
 from homing.app.options import Keep, Options, RateLimit, Retry
@@ -42,6 +43,7 @@ class Homing:
         self._settings = settings
         self._queues: dict[str, Queue] = {}
         self._handlers: dict[str, Handler] = {}
+        self._consumers: dict[str, Consumer] = {}
         self._lifespan: Lifespan | None = None
 
     @property
@@ -103,19 +105,13 @@ class Homing:
 
     def register(self, handler: Handler) -> None:
         """Take a handler; a second one under the same name, consumer or alias is refused."""
-        for name in (handler.consumer, *handler.aliases):
-            other = self._handlers.get(name) or self._by_alias(name)
-            if other is not None and other.function is not handler.function:
-                raise RegistrationError(f"two handlers are called {name!r}: {other.location} and {handler.location}")
-        for other in self._handlers.values():
-            if (other.queue, other.job_name) == (
-                handler.queue,
-                handler.job_name,
-            ) and other.consumer != handler.consumer:
-                raise RegistrationError(
-                    f"queue {handler.queue!r} has two handlers of job {handler.job_name!r}: {other.location} and {handler.location}"
-                )
+        self._refuse_double(handler)
         self._handlers[handler.consumer] = handler
+
+    def register_consumer(self, consumer: Consumer) -> None:
+        """Take the consumer of another system; a second one under the same name, consumer or alias is refused."""
+        self._refuse_double(consumer)
+        self._consumers[consumer.consumer] = consumer
 
     def load(self) -> None:
         """Import the modules of `include`; importing twice is importing once."""
@@ -135,6 +131,16 @@ class Homing:
         return tuple(self._handlers[name] for name in sorted(self._handlers))
 
     @property
+    def consumers(self) -> tuple[Consumer, ...]:
+        """The consumers of other systems, in the order of their names. Call `load` first."""
+        return tuple(self._consumers[name] for name in sorted(self._consumers))
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Everything that events are routed to: handlers, and consumers of other systems."""
+        return (*self.handlers, *self.consumers)
+
+    @property
     def queues(self) -> tuple[Queue, ...]:
         """The declared queues, by name."""
         return tuple(self._queues[name] for name in sorted(self._queues))
@@ -146,7 +152,7 @@ class Homing:
 
     def problems(self) -> list[str]:
         """What would go wrong at run time and can be seen from the code alone; empty when all is well. Call `load` first."""
-        return [*self._unrouted_events(), *self._double_topics()]
+        return [*self._unrouted_events(), *self._double_topics(), *self._trimmed_jobs()]
 
     def check(self) -> None:
         """Raise a `RegistrationError` with all problems at once, if there are any."""
@@ -158,7 +164,7 @@ class Homing:
         """The event classes of the packages that `include` names, those beside handlers, and those that handlers consume."""
         roots = {module.partition(".")[0] for module in self._include}
         beside = {handler.function.__module__ for handler in self._handlers.values()}
-        handled = {handler.event for handler in self._handlers.values()}
+        handled = {route.event for route in self.routes}
         return [
             cls
             for cls in known_events()
@@ -166,7 +172,7 @@ class Homing:
         ]
 
     def _unrouted_events(self) -> Iterator[str]:
-        routed = {handler.topic for handler in self._handlers.values()}
+        routed = {route.topic for route in self.routes}
         for cls in self._own_events():
             if cls.event_type.topic not in routed and not cls.event_type.unrouted:
                 yield (
@@ -181,8 +187,33 @@ class Homing:
             if other is not cls:
                 yield f"topic {cls.event_type.topic!r} is declared by {other.__qualname__} and by {cls.__qualname__}"
 
-    def _by_alias(self, name: str) -> Handler | None:
-        return next((handler for handler in self._handlers.values() if name in handler.aliases), None)
+    def _trimmed_jobs(self) -> Iterator[str]:
+        """Keep rules are a queue's: what one job of it lets go, it lets go of all."""
+        foreign = {consumer.queue: consumer for consumer in self.consumers if consumer.mode == "foreign"}
+        for route in self.routes:
+            beside = foreign.get(route.queue)
+            if beside is None or route is beside:
+                continue
+            for option in ("keep_completed", "keep_failed"):
+                if problem := kept_too_short(option, getattr(route.policy, option)):
+                    yield f"{route.consumer} shares queue {route.queue!r} with the foreign {beside.consumer}, {problem}"
+
+    def _refuse_double(self, new: Route) -> None:
+        """What is declared twice is one; different things under one name, or under one queue and job, are refused."""
+        for other in self.routes:
+            names = {new.consumer, *new.aliases} & {other.consumer, *other.aliases}
+            if names and not _same(other, new):
+                raise RegistrationError(f"two handlers are called {min(names)!r}: {other.location} and {new.location}")
+            if (other.queue, other.job_name) == (new.queue, new.job_name) and other.consumer != new.consumer:
+                raise RegistrationError(
+                    f"queue {new.queue!r} has two handlers of job {new.job_name!r}: {other.location} and {new.location}"
+                )
 
     def __repr__(self) -> str:
         return f"<Homing {self.name!r} queues={[queue.name for queue in self.queues]} handlers={len(self._handlers)}>"
+
+
+def _same(one: Route, other: Route) -> bool:
+    if isinstance(one, Handler) and isinstance(other, Handler):
+        return one.function is other.function
+    return one == other

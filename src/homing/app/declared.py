@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
+from homing.app.consumers import OTHERS_DEFAULTS, Consumer, check_kept, other_mode
 from homing.app.handlers import Handler, describe_function, inspect_parameters, kind_of
 from homing.app.options import Keep, Options, Policy, RateLimit, Retry
 from homing.errors import RegistrationError
@@ -22,6 +23,10 @@ class Registry(Protocol):
 
     def register(self, handler: Handler) -> None:
         """Take the handler, or refuse it."""
+        ...
+
+    def register_consumer(self, consumer: Consumer) -> None:
+        """Take the consumer of another system, or refuse it."""
         ...
 
 
@@ -125,7 +130,7 @@ class Queue:
                     consumer=check_name("consumer", consumer or f"{self.name}.{name}"),
                     queue=self.name,
                     job_name=name,
-                    event=_routable(on, function),
+                    event=check_topic(on, describe_function(function)),
                     function=function,
                     guarantee="at least once" if at_least_once else "once",
                     policy=self._policy(own),
@@ -139,6 +144,42 @@ class Queue:
             return function
 
         return register
+
+    def consumer(
+        self,
+        name: str,
+        *,
+        on: type[E],
+        foreign: bool = False,
+        elsewhere: bool = False,
+        consumer: str | None = None,
+        aliases: Sequence[str] = (),
+        retry: Retry | None = None,
+        deadline: timedelta | None = None,
+        keep_completed: Keep | None = None,
+        keep_failed: Keep | None = None,
+    ) -> None:
+        """Declare that another system consumes an event: its jobs are called `name` and wait in this queue for workers that are not ours.
+
+        `foreign=True`: its finished jobs stay in the engine, by age, for at least three hours; the look finds them and settles their
+        deliveries. At least once; a job that is gone without a trace is a dead letter. `elsewhere=True`: handing the job over is all; a
+        job that the engine loses afterwards is lost. The other arguments are those of `handler`.
+        """
+        mode = other_mode(check_name("consumer", name), foreign=foreign, elsewhere=elsewhere)
+        own = Options(retry=retry, deadline=deadline, keep_completed=keep_completed, keep_failed=keep_failed)
+        declared = Consumer(
+            consumer=check_name("consumer", consumer or f"{self.name}.{name}"),
+            queue=self.name,
+            job_name=name,
+            event=check_topic(on, f"consumer {self.name}.{name}"),
+            mode=mode,
+            policy=own.over(self.options).over(OTHERS_DEFAULTS).policy(),
+            aliases=tuple(check_name("alias", alias) for alias in aliases),
+            location=f"{self.name}.{name}, in another system",
+        )
+        if mode == "foreign":
+            check_kept(f"consumer {declared.consumer!r}", declared.policy)
+        self._registry.register_consumer(declared)
 
     @property
     def settings(self) -> QueueSettings:
@@ -165,9 +206,8 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
-def _routable(event: type[E], function: Callable[..., Any]) -> type[E]:
+def check_topic(event: type[E], where: str) -> type[E]:
+    """`event`, when it can be routed."""
     if not event.event_type.topic:
-        raise RegistrationError(
-            f'{describe_function(function)}: {event.__name__} has no topic; declare it with topic="…"'
-        )
+        raise RegistrationError(f'{where}: {event.__name__} has no topic; declare it with topic="…"')
     return event

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from homing.app.consumers import Mode
 from homing.app.options import Policy
 from homing.errors import RegistrationError
 from homing.events.event import Event
@@ -86,6 +87,11 @@ class Handler:
     def topic(self) -> str:
         """The topic it consumes."""
         return self.event.event_type.topic
+
+    @property
+    def mode(self) -> Mode:
+        """How its deliveries are settled."""
+        return "tx" if self.guarantee == "once" else "after"
 
     @property
     def transaction(self) -> Parameter | None:

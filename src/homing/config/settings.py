@@ -88,6 +88,8 @@ class Settings(BaseModel):
     """How often unsettled deliveries are compared with the engine."""
     look_grace: Delay = seconds(10)
     """How long a loss of the engine's data is given to settle before deliveries are dispatched again."""
+    look_rate: int = Field(default=2000, gt=0)
+    """The most deliveries of one queue that are compared with the engine in a second, and so dispatched again after a loss."""
     retention: Retention = Retention()
     """How long finished things are kept."""
     log_level: Annotated[

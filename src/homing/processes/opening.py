@@ -50,7 +50,7 @@ async def open_process(app: Homing, settings: Settings, role: Role) -> AsyncIter
     await ledger.open()
     try:
         await engine.open()
-        await register(ledger, app.handlers, app.queues)
+        await register(ledger, app.routes, app.queues)
         await push_settings(ledger, engine, app.queues)
         async with _listed(app, ledger, role) as beat:
             yield Connections(ledger, engine, beat)

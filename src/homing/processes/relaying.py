@@ -31,6 +31,7 @@ class RelayLoops:
             DeadLetters(ledger),
             grace_seconds=settings.look_grace.total_seconds(),
             deadline_seconds=app_deadline_seconds(),
+            rate=settings.look_rate,
         )
         self.unroutable = Unroutable(ledger)
         self.prune = Prune(ledger, settings.retention)

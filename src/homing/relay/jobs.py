@@ -1,6 +1,7 @@
 """From a delivery's row to the job that carries it. Pure."""
 
 import json
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypedDict
 
@@ -31,9 +32,33 @@ def job_of(row: Row) -> NewJob:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Unmakeable:
+    """No job can be made of a row: anybody may have written its event or its subscription. `error` says what is wrong with it."""
+
+    error: Exception
+
+
+def try_job(row: Row) -> NewJob | Unmakeable:
+    """The job of a delivery, or why there can be none: one bad row must not stop the rows beside it."""
+    try:
+        return job_of(row)
+    except Exception as error:  # noqa: BLE001 - whatever the data of the row breaks: it is reported with the row
+        return Unmakeable(error)
+
+
+def data_of(row: Row) -> str:
+    """What is kept of a delivery in its dead letter: the data of its job, or the bare payload when there can be no job."""
+    job = try_job(row)
+    return str(row["payload"]) if isinstance(job, Unmakeable) else job.data
+
+
 def deadline_seconds(row: Row, otherwise: float) -> float:
-    """How long after its opening the delivery may still start a run."""
-    return float(json.loads(row["options"] or "{}").get("deadlineSeconds", otherwise))
+    """How long after its opening the delivery may still start a run; options that make no sense say nothing."""
+    try:
+        return float(json.loads(row["options"] or "{}").get("deadlineSeconds", otherwise))
+    except (ValueError, TypeError, AttributeError):
+        return otherwise
 
 
 class _Terms(TypedDict):

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable
 
+from homing.app.consumers import Route
 from homing.app.declared import Queue
-from homing.app.handlers import Handler
 from homing.events.codec import dump_json
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import QUEUES
@@ -18,7 +18,7 @@ REGISTER = load("homing.relay", "register")
 CONFIGURE = load("homing.relay", "configure")
 
 
-async def register(ledger: Ledger, handlers: Iterable[Handler], queues: Iterable[Queue] = ()) -> None:
+async def register(ledger: Ledger, routes: Iterable[Route], queues: Iterable[Queue] = ()) -> None:
     """Insert the routes and queues that are missing, and bring the options of known ones up to date; nothing is removed.
 
     A route that a person retired stays retired, and that is said. `queues` are those whose limits this code declares.
@@ -29,16 +29,16 @@ async def register(ledger: Ledger, handlers: Iterable[Handler], queues: Iterable
         queues=[queue.name for queue in configured],
         settings=[dump_json(settings_fields(queue.settings)) for queue in configured],
     )
-    declared = list(handlers)
+    declared = list(routes)
     rows = await ledger.fetch(
         REGISTER,
-        topics=[handler.topic for handler in declared],
-        consumers=[handler.consumer for handler in declared],
-        queues=[handler.queue for handler in declared],
-        job_names=[handler.job_name for handler in declared],
-        modes=["tx" if handler.guarantee == "once" else "after" for handler in declared],
-        options=[dump_json(handler.policy.job_options()) for handler in declared],
-        aliases=[dump_json(list(handler.aliases)) for handler in declared],
+        topics=[route.topic for route in declared],
+        consumers=[route.consumer for route in declared],
+        queues=[route.queue for route in declared],
+        job_names=[route.job_name for route in declared],
+        modes=[route.mode for route in declared],
+        options=[dump_json(route.policy.job_options()) for route in declared],
+        aliases=[dump_json(list(route.aliases)) for route in declared],
     )
     for row in rows:
         if row["retired_at"] is not None:

@@ -87,8 +87,8 @@ class QueueWatch:
 
         Settings are pushed before the ledger hears of a new incarnation: a process that dies in between leaves it to the next one.
         """
-        known = await self._epochs(queue, identity)
-        if known["identity_epoch"] is None:
+        known, current = await self._epochs(queue, identity)
+        if known is None:
             await self._engine.push_settings(queue, settings)
             self._pushed[queue] = (identity, limits_of(settings))
             new = await self._ledger.fetch_row(IDENTIFY, queue=queue, identity=identity)
@@ -97,17 +97,18 @@ class QueueWatch:
                     "queue %s: its data in the engine is new to the ledger, epoch %d begins", queue, new["epoch"]
                 )
                 return int(new["epoch"])
-            known = await self._epochs(queue, identity)  # another relay was first
-        if known["identity_epoch"] < known["current_epoch"]:
-            self._refuse(queue, known["identity_epoch"], known["current_epoch"])
+            known, current = await self._epochs(queue, identity)  # another relay was first
+        if known is None or known < current:
+            self._refuse(queue, known or 0, current)
             return None
-        return int(known["current_epoch"])
+        return current
 
-    async def _epochs(self, queue: str, identity: str) -> dict[str, int | None]:
+    async def _epochs(self, queue: str, identity: str) -> tuple[int | None, int]:
+        """The epoch of this incarnation, `None` when it was never seen, and the queue's current one."""
         row = await self._ledger.fetch_row(EPOCHS, queue=queue, identity=identity)
         if row is None:
             raise ServerUnavailable(f"queue {queue} vanished from the ledger while it was verified")
-        return {"identity_epoch": row["identity_epoch"], "current_epoch": row["current_epoch"]}
+        return row["identity_epoch"], row["current_epoch"]
 
     async def _push_limits(self, queue: str, identity: str, settings: QueueSettings) -> None:
         """Once per incarnation of the data, and once per change of the settings."""

@@ -1,9 +1,13 @@
 -- payloads: what is needed to make the jobs of some deliveries again.
 -- Parameters: event_ids uuid[]; consumers text[], of equal length.
--- Result: event_id, consumer, queue, job_name, generation, opened_at, payload, headers (JSON text), created_at, options (JSON text, null when unsubscribed).
+-- A delivery that a person edited has its own payload, of the version that was edited; all others have their event's.
+-- Result: event_id, consumer, queue, job_name, generation, opened_at, payload, headers (JSON text), created_at, options (JSON text) and mode, both null when unsubscribed.
 -- Guard: none, it only reads. Locks: none. Index: deliveries_pkey, outbox_events_pkey, subscriptions_pkey.
 SELECT d.event_id, d.consumer, d.queue, d.job_name, d.generation, d.opened_at,
-  o.payload::text AS payload, o.headers::text AS headers, o.created_at, s.options::text AS options
+  coalesce(d.edited->'payload', o.payload)::text AS payload,
+  CASE WHEN d.edited IS NULL THEN o.headers
+    ELSE (o.headers - 'raw') || jsonb_build_object('version', d.edited->'version') END::text AS headers,
+  least(greatest(o.created_at, 'epoch'), '9999-12-31') AS created_at, s.options::text AS options, s.mode
 FROM unnest((:event_ids)::uuid[], (:consumers)::text[]) AS k(event_id, consumer)
 JOIN homing.deliveries d USING (event_id, consumer)
 JOIN homing.outbox_events o ON o.id = d.event_id

@@ -1,12 +1,18 @@
--- route: open the deliveries of a bounded number of unpublished events per subscribed topic, and mark the events routed.
+-- route: open the deliveries of a bounded number of unpublished events per subscribed topic, and mark the events routed. An event of
+--   which no job can be made (anybody may have written the row) is parked with its error instead, and holds up no other.
 -- Parameters: page integer (events per topic); queues text[], epochs integer[] (verified on this relay's connection; unknown = 0 = due).
--- Result: one row per delivery opened, with what its job needs. Nothing is written after a successful dispatch.
+-- Result: one row per delivery opened, with what its job needs; for a parked event one row with event_id, topic and parked_error, the rest
+-- null. Nothing is written after a successful dispatch.
 -- Guard: published_at, the deliveries' primary key. Locks: the events, skipping those another relay holds, until commit.
 -- Index: outbox_events_unpublished, subscriptions_pkey. Topics without a subscription are never read.
 WITH topics AS (SELECT DISTINCT topic FROM homing.subscriptions WHERE retired_at IS NULL),
 batch AS MATERIALIZED (
   SELECT e.* FROM topics t CROSS JOIN LATERAL (
-    SELECT id, topic, payload, headers, created_at FROM homing.outbox_events o
+    SELECT id, topic, payload, headers, created_at,
+      CASE WHEN jsonb_typeof(payload) <> 'object' THEN 'its payload is no JSON object: ' || jsonb_typeof(payload)
+        WHEN jsonb_typeof(headers) <> 'object' THEN 'its headers are no JSON object: ' || jsonb_typeof(headers)
+      END AS trouble
+    FROM homing.outbox_events o
     WHERE o.topic = t.topic AND o.published_at IS NULL AND o.parked_error IS NULL AND o.available_at <= now()
     ORDER BY o.available_at, o.id LIMIT (:page)::integer FOR UPDATE SKIP LOCKED) e),
 opened AS (
@@ -14,10 +20,16 @@ opened AS (
   SELECT b.id, s.consumer, s.queue, s.job_name, coalesce(k.epoch, 0), now() + interval '30 s'
   FROM batch b JOIN homing.subscriptions s ON s.topic = b.topic AND s.retired_at IS NULL
   LEFT JOIN unnest((:queues)::text[], (:epochs)::integer[]) AS k(queue, epoch) ON k.queue = s.queue
+  WHERE b.trouble IS NULL
   ON CONFLICT (event_id, consumer) DO NOTHING
   RETURNING event_id, consumer, queue, job_name, generation, opened_at),
 marked AS (
-  UPDATE homing.outbox_events o SET published_at = clock_timestamp() FROM batch b WHERE o.id = b.id RETURNING o.id)
+  UPDATE homing.outbox_events o
+  SET published_at = CASE WHEN b.trouble IS NULL THEN clock_timestamp() END, parked_error = b.trouble
+  FROM batch b WHERE o.id = b.id RETURNING o.id)
 SELECT d.event_id, d.consumer, d.queue, d.job_name, d.generation, d.opened_at, b.payload::text AS payload,
-  b.headers::text AS headers, b.created_at, s.options::text AS options
-FROM opened d JOIN batch b ON b.id = d.event_id JOIN homing.subscriptions s ON s.topic = b.topic AND s.consumer = d.consumer;
+  b.headers::text AS headers, least(greatest(b.created_at, 'epoch'), '9999-12-31') AS created_at, s.options::text AS options, s.mode,
+  b.topic, NULL AS parked_error
+FROM opened d JOIN batch b ON b.id = d.event_id JOIN homing.subscriptions s ON s.topic = b.topic AND s.consumer = d.consumer
+UNION ALL
+SELECT b.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, b.topic, b.trouble FROM batch b WHERE b.trouble IS NOT NULL;
