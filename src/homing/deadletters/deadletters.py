@@ -20,7 +20,10 @@ ADOPT = load(_HERE, "adopt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """A delivery that will not run again by itself. `generation` is `None` for a job that no relay made; `data` is its JSON text."""
+    """A delivery that will not run again by itself. `generation` is `None` for a job that no relay made; `data` is its JSON text.
+
+    `attempts_made` counts the runs that counted; `starts` all of them, with snoozes, throttles and interruptions, where it is known.
+    """
 
     event_id: UUID
     consumer: str
@@ -33,6 +36,7 @@ class Death:
     data: str
     error: ErrorReport
     attempts_made: int
+    starts: int | None = None
 
 
 class DeadLetters:
@@ -79,7 +83,7 @@ def _evidence(death: Death) -> dict[str, object]:
         "consumer": death.consumer,
         "job_id": death.job_id,
         "data": keepable_json(death.data),
-        "error": death.error.as_json(),
+        "error": death.error.as_json(starts=death.starts),
         "fingerprint": death.error.fingerprint(death.consumer),
         "attempts_made": death.attempts_made,
     }

@@ -4,9 +4,9 @@ import json
 import re
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal, Self
 
 from homing.events.codec import dump_json
 
@@ -27,14 +27,22 @@ _NO_JSONB = re.compile(r"[\x00\ud800-\udfff]")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", re.IGNORECASE)
 
 
+Finality = Literal["permanent", "exhausted"]
+"""Why a failure was the last: no retry can help, or none was left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """An error as a person will read it: clean text of bounded length. `frame` is where it was raised, without line number."""
+    """An error as a person will read it: clean text of bounded length. `frame` is where it was raised, without line number.
+
+    `reason` is `None` where nobody judged: verdicts of the engine, of another worker, of the clock.
+    """
 
     error_class: str
     text: str
     stack: str = ""
     frame: str = ""
+    reason: Finality | None = None
 
     @property
     def summary(self) -> str:
@@ -46,9 +54,15 @@ class ErrorReport:
         place = self.frame or _NUMBERS.sub("#", self.text)
         return sha256(f"{consumer}\n{self.error_class}\n{place}".encode()).hexdigest()[:16]
 
-    def as_json(self) -> str:
-        """The JSON text that a dead letter keeps."""
-        return dump_json({"class": self.error_class, "text": self.text, "stack": self.stack, "frame": self.frame})
+    def final(self, reason: Finality) -> Self:
+        """The same report of a failure that was the last."""
+        return replace(self, reason=reason)
+
+    def as_json(self, *, starts: int | None = None) -> str:
+        """The JSON text that a dead letter keeps; what is not known is left out."""
+        known = {"class": self.error_class, "text": self.text, "stack": self.stack, "frame": self.frame}
+        reason = {} if self.reason is None else {"reason": self.reason}
+        return dump_json(known | reason | ({} if starts is None else {"starts": starts}))
 
 
 class Reported:
@@ -83,6 +97,11 @@ def clean(text: str, most: int | None = None) -> str:
     if most is None or len(safe) <= most:
         return safe
     return f"{safe[:most]}… ({len(safe) - most:,} more characters)"
+
+
+def clean_line(text: str, most: int = 160) -> str:
+    """`text` as one line of a table: clean, its line breaks as blanks, cut to `most` characters."""
+    return clean(" ".join(text.split()), most)
 
 
 def keepable_json(data: str) -> str:

@@ -59,8 +59,10 @@ def seal(
     headers: dict[str, Any],
 ) -> str:
     """The JSON text of a delivery's job data. `payload_json` is the recorded payload's own text, which travels as it is;
-    `headers` are the recorded ones: trace id, traceparent, version.
+    `headers` are the recorded ones: trace id, traceparent, version; with `raw` the payload is the data of another producer's job.
     """  # noqa: D205 - one thought
+    if headers.get("raw"):
+        payload_json, headers = _take_apart(payload_json)
     data: dict[str, Any] = {"eventId": str(key.event_id), "traceId": headers.get("traceId")}
     if headers.get("traceparent"):
         data["traceparent"] = headers["traceparent"]
@@ -72,6 +74,18 @@ def seal(
         "openedAt": opened_at.isoformat(),
     }
     return f'{dump_json(data)[:-1]},"payload":{payload_json}}}'
+
+
+def _take_apart(data: str) -> tuple[str, dict[str, Any]]:
+    """The payload and the headers inside an adopted job's data; what is no envelope is a payload that its handler must refuse."""
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        return dump_json({"raw": value}), {}
+    payload = value.get("payload")
+    if not isinstance(payload, dict):
+        return data, {}
+    kinds = {"traceId": str, "traceparent": str, "version": int}
+    return dump_json(payload), {name: value[name] for name, kind in kinds.items() if isinstance(value.get(name), kind)}
 
 
 def unseal(data: str) -> Envelope:

@@ -47,6 +47,7 @@ class Case:
             data=self.job.data,
             error=report,
             attempts_made=self.job.attempt,
+            starts=self.job.starts,
         )
 
 

@@ -40,10 +40,10 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
     """
     report = report_error(error)
     if isinstance(error, PermanentError):
-        return Fatal(report)
+        return Fatal(report.final("permanent"))
     if attempt.starts >= policy.max_starts:
         text = f"started {attempt.starts} times without an end (max_starts={policy.max_starts}); last: {report.summary}"
-        return Fatal(report_text("StartedTooOften", text, report.stack))
+        return Fatal(report_text("StartedTooOften", text, report.stack).final("exhausted"))
     if isinstance(error, RetryLater):
         return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "snoozed")
     if isinstance(error, Throttled):
@@ -51,7 +51,7 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
     if is_conflict(error):
         return Postponed(CONFLICT_SECONDS * (0.5 + random()), report.summary, "snoozed")
     if attempt.number >= policy.attempts:
-        return Fatal(report)
+        return Fatal(report.final("exhausted"))
     return Retry(policy.backoff.wait_seconds(attempt.number, random), report.summary, report.stack)
 
 

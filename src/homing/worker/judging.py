@@ -71,7 +71,7 @@ class Judge:
 
     async def judge_unreadable(self, unreadable: Unreadable) -> Outcome:
         """Bury a job whose data no handler can read, with the data as it came."""
-        return await self._bury(unreadable.case, "failed", unreadable.report)
+        return await self._bury(unreadable.case, "failed", unreadable.report.final("permanent"))
 
     async def _judge_error(self, run: Run, error: BaseException) -> Outcome:
         attempt = Attempt(number=run.job.attempt, starts=run.job.starts)
@@ -122,7 +122,7 @@ class Judge:
         lost = await self._lease_lost(subject.job)
         if lost is not None:
             return lost
-        letter = await self._dead_letters.bury(subject.death("failed", report))
+        letter = await self._dead_letters.bury(subject.death("failed", report.final("permanent")))
         if letter is None:
             letter = await self._dead_letters.bury_torn(subject.death("torn", report))
         log.error("%s ended its transaction, letter %s: %s", subject.consumer, letter, report.summary)

@@ -1,0 +1,18 @@
+"""The ledger for one command: opened, used, closed; PostgreSQL alone is asked."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from homing.config.settings import Settings
+from homing.ledger.ledger import Ledger
+
+
+@asynccontextmanager
+async def open_ledger(settings: Settings, verb: str) -> AsyncIterator[Ledger]:
+    """The ledger that the settings name; errors as for every process, each with its exit code."""
+    ledger = Ledger(settings.asyncpg_dsn, engine=settings.engine, application=f"homing {verb}", connections=2)
+    await ledger.open()
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
