@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
+from homing.cli.deadletters import deadletters_verbs
 from homing.cli.exits import Exit, exit_for
 from homing.cli.migrate import migrate_verb
 from homing.cli.output import show_error
+from homing.cli.prune import prune_verb
+from homing.cli.redrive import redrive_verb
 from homing.cli.session import Session
 from homing.cli.settings import settings_verb
 from homing.cli.worker import relay_verb, worker_verb
@@ -46,6 +50,10 @@ commands.command("settings")(settings_verb)
 commands.command("check")(check_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
+commands.add_typer(deadletters_verbs, name="deadletters")
+commands.command("redrive")(redrive_verb)
+commands.command("backfill")(backfill_verb)
+commands.command("prune")(prune_verb)
 
 
 def run() -> None:

@@ -1,17 +1,15 @@
 """Pruning: events leave together with their deliveries, in small batches, and never while something still needs them."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import NoReturn
 from uuid import UUID
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Retention
 from homing.ids import first_id_at
-from homing.ledger.ledger import Ledger, LedgerTransaction
+from homing.ledger.ledger import Ledger
 from homing.service import Progress
+from homing.upkeep.batches import open_batch
 from homing.upkeep.pruned import Pruned
 from homing.upkeep.walks import Events, Jobs, Letters, Walk, Workers
 
@@ -50,24 +48,13 @@ class Prune:
         """Take a batch of every walk that has not come to its end in this round."""
         left: list[Walk] = []
         for walk in self._left:
-            async with self._transaction() as transaction:
+            async with open_batch(self._ledger, dry_run=self._dry_run) as transaction:
                 pruned, more = await walk.step(transaction, self._retention, self._page)
             self._count(pruned)
             if more:
                 left.append(walk)
         self._left = tuple(left) or self._walks
         return Progress.AGAIN if left else Progress.REST
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[LedgerTransaction]:
-        """A transaction of the ledger; a dry run's is rolled back."""
-        try:
-            async with self._ledger.transaction() as transaction:
-                yield transaction
-                if self._dry_run:
-                    _roll_back()
-        except _DryRun:
-            return
 
     def _before(self) -> UUID:
         now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
@@ -85,11 +72,3 @@ class Prune:
                 self._retention.dead_letters,
                 self.pruned.lost,
             )
-
-
-def _roll_back() -> NoReturn:
-    raise _DryRun
-
-
-class _DryRun(Exception):  # noqa: N818 - no error: how a dry run's transaction is rolled back
-    """Nothing of this batch is kept."""
