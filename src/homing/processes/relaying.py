@@ -4,6 +4,7 @@ from homing.app.application import Homing
 from homing.app.options import DEFAULTS
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
+from homing.deadletters.runner import CampaignRunner
 from homing.ledger.ledger import Ledger
 from homing.queue.port import Engine
 from homing.relay import Dispatcher, Listener, QueueWatch, Relay, Sweep, Unroutable
@@ -14,10 +15,11 @@ WATCH_SECONDS = 1.0
 LISTEN_SECONDS = 10.0
 UNROUTABLE_SECONDS = 15.0
 PRUNE_SECONDS = 600.0
+REDRIVE_SECONDS = 1.0
 
 
 class RelayLoops:
-    """Watch, route and dispatch, sweep, listen, count, prune: started together, stopped together."""
+    """Watch, route and dispatch, sweep, listen, count, prune, redrive: started together, stopped together."""
 
     def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
         self.watch = QueueWatch(ledger, engine)
@@ -35,6 +37,7 @@ class RelayLoops:
         )
         self.unroutable = Unroutable(ledger)
         self.prune = Prune(ledger, settings.retention)
+        self.redrive = CampaignRunner(ledger)
         self.route = Loop("route", self.relay.tick, interval_seconds=settings.relay_poll.total_seconds())
         self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)
         self.loops = [
@@ -43,6 +46,7 @@ class RelayLoops:
             Loop("sweep", self.sweep.tick, interval_seconds=settings.look.total_seconds()),
             Loop("listen", self.listener.tick, interval_seconds=LISTEN_SECONDS),
             Loop("prune", self.prune.tick, interval_seconds=PRUNE_SECONDS),
+            Loop("redrive", self.redrive.tick, interval_seconds=REDRIVE_SECONDS),
             Loop("unroutable", self.unroutable.tick, interval_seconds=UNROUTABLE_SECONDS),
         ]
         self._app = app

@@ -1,7 +1,7 @@
 -- payloads: what is needed to make the jobs of some deliveries again.
 -- Parameters: event_ids uuid[]; consumers text[], of equal length.
--- A delivery that a person edited has its own payload, of the version that was edited; all others have their event's.
 -- Result: event_id, consumer, queue, job_name, generation, opened_at, payload, headers (JSON text), created_at, options (JSON text) and mode, both null when unsubscribed.
+-- Payload and version of a delivery that a person edited are its own; all others have their event's.
 -- Guard: none, it only reads. Locks: none. Index: deliveries_pkey, outbox_events_pkey, subscriptions_pkey.
 SELECT d.event_id, d.consumer, d.queue, d.job_name, d.generation, d.opened_at,
   coalesce(d.edited->'payload', o.payload)::text AS payload,
