@@ -12,11 +12,14 @@ from homing.embedded import EmbeddedValkey
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.memory import MemoryEngine
+from homing.queue.parked import ParkedKind
 from homing.queue.port import ClaimRequest, Engine, Finished, Idle
 from homing.queue.redis import RedisEngine
 from tests.contract.conftest import QUEUE, job
 
 IDS = ["a", "b", "c", "d", "e"]
+CALLS = ["add", "add", "claim", "claim", "complete", "fail", "retry", "park", "unpark", "release", "remove", "extend"]
+KINDS = [ParkedKind("new"), ParkedKind("new", version=2), ParkedKind("new", "some.one")]
 KEEPS = st.sampled_from([KeepRule(), KeepRule(count=0), KeepRule(count=1), KeepRule(age_seconds=3600)])
 
 
@@ -37,9 +40,7 @@ class Step:
 STEPS = st.lists(
     st.builds(
         Step,
-        call=st.sampled_from(
-            ["add", "add", "claim", "claim", "complete", "fail", "retry", "release", "remove", "extend"]
-        ),
+        call=st.sampled_from(CALLS),
         which=st.integers(0, 5),
         job_id=st.sampled_from(IDS),
         priority=st.sampled_from([0, 0, 1, 2]),
@@ -71,6 +72,8 @@ class Player:
             return self._note(await self._engine.claim(QUEUE, self._ask()))
         if step.call == "remove":
             return await self._engine.remove(QUEUE, JobId(step.job_id))
+        if step.call == "unpark":
+            return await self._engine.unpark(QUEUE, KINDS[: step.which])
         if not self._claimed:
             return None
         return await self._about(self._claimed[step.which % len(self._claimed)], step)
@@ -86,8 +89,11 @@ class Player:
                     await self._engine.fail(claimed, "no", stack="", mark=mark, keep=step.keep, **terms)
                 )
             case "retry":
-                terms |= {"spend_attempt": step.flag, "reason": "", "stack": ""}
+                terms |= {"spend_attempt": step.flag, "refund_start": step.priority > 0, "reason": "", "stack": ""}
                 return self._finish(await self._engine.retry(claimed, step.delay_seconds, **terms))
+            case "park":
+                kind = KINDS[step.priority]
+                return self._finish(await self._engine.park(claimed, kind, 600.0, "", **terms))
             case "extend":
                 extender = self._engine.extender()
                 held = await asyncio.to_thread(extender.extend, [claimed.lease], 600.0)
@@ -95,8 +101,9 @@ class Player:
                 return held
         return await self._engine.release(claimed)
 
-    async def _look(self) -> tuple[object, object]:
-        return await self._engine.counts(QUEUE), await self._engine.inspect(QUEUE, [JobId(one) for one in IDS])
+    async def _look(self) -> tuple[object, object, object]:
+        traces = await self._engine.inspect(QUEUE, [JobId(one) for one in IDS])
+        return await self._engine.counts(QUEUE), traces, await self._engine.parked(QUEUE)
 
     def _ask(self) -> ClaimRequest:
         self._tokens += 1

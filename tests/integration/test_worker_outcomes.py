@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import pytest
@@ -261,6 +261,27 @@ async def test_endless_postponing_meets_the_limit_of_starts(settings: Settings) 
         await system.settled()
         (letter,) = await system.letters()
         assert "started 5 times" in letter["error"]
+
+
+@pytest.mark.parametrize("scope", ["job", "queue"])
+async def test_throttled_starts_do_not_count(settings: Settings, scope: Literal["job", "queue"]) -> None:
+    """A provider that refuses more often than a job may start delays the job and does not end it; the next failure is judged as its first."""
+    app = Homing("test")
+    runs: list[int] = []
+
+    @app.queue("mail").handler("often", on=Paid, at_least_once=True, retry=Retry(attempts=2, max_starts=3))
+    async def often(event: Paid, job: Job) -> None:
+        runs.append(job.attempt)
+        if len(runs) <= 6:
+            raise Throttled(0.01, scope=scope)
+        if len(runs) == 7:
+            raise ValueError("once")
+
+    async with running(app, quick(settings)) as system:
+        await system.record(Paid(order_id=uuid4()))
+        await system.settled()
+        assert await system.letters() == []
+    assert runs == [1] * 7 + [2]
 
 
 async def test_run_past_its_timeout_is_cancelled_and_told_apart(settings: Settings) -> None:

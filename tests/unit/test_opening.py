@@ -12,7 +12,8 @@ from homing import Event, Homing
 from homing.events.envelope import foreign_id
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, Lease
-from homing.queue.outcome import Postponed
+from homing.queue.outcome import Parked
+from homing.queue.parked import ParkedKind
 from homing.worker.catalogue import Catalogue
 from homing.worker.opening import PARKED_SECONDS, Unreadable, open_run
 from homing.worker.run import Cause, Run
@@ -122,16 +123,16 @@ def test_an_older_payload_is_upcast() -> None:
 def test_an_unknown_job_is_parked() -> None:
     """A job that nobody here knows waits for a worker that does, with its name in the reason."""
     verdict = open_run(claimed(envelope(), name="other"), catalogue())
-    assert isinstance(verdict, Postponed)
-    assert (verdict.delay_seconds, verdict.how) == (PARKED_SECONDS, "unknown")
+    assert isinstance(verdict, Parked)
+    assert (verdict.delay_seconds, verdict.kind) == (PARKED_SECONDS, ParkedKind("other"))
     assert "no handler of job 'other' on queue 'mail'" in verdict.reason
 
 
 def test_a_newer_payload_is_parked() -> None:
     """During a deployment newer payloads wait for newer code."""
     verdict = open_run(claimed(envelope(version=3)), catalogue())
-    assert isinstance(verdict, Postponed)
-    assert verdict.how == "unknown"
+    assert isinstance(verdict, Parked)
+    assert verdict.kind == ParkedKind("send", version=3)
     assert "version 3, this code knows 2" in verdict.reason
 
 

@@ -62,6 +62,7 @@ def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
         loaded.move_to_delayed,
         loaded.move_to_finished,
         loaded.pause,
+        loaded.promote,
         loaded.remove,
         loaded.retry,
     ]

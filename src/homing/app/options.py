@@ -21,8 +21,9 @@ LONGEST = days(36_500)
 class Retry:
     """How often and how fast a job is tried again.
 
-    `attempts`: runs in all, the first included. `backoff`: the wait between them. `max_starts`: how often a job may be started,
-    postponements included, before it is dead: the net under endless `RetryLater`; never less than the attempts.
+    `attempts`: runs in all, the first included. `backoff`: the wait between them. `max_starts`: how often a job may be started
+    before it is dead, `RetryLater` included, for whose endless repetition it is the net; never less than the attempts. What was
+    throttled, parked, interrupted or given back has not started.
     `merged` is Homing's own: the two numbers come from two levels, and the attempts that somebody asked for count.
     """
 

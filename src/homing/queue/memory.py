@@ -9,6 +9,7 @@ from homing.ids import JobId
 from homing.queue.admission import refusal
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_queue import MemoryQueue
+from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import (
     Accepted,
     AddResult,
@@ -114,14 +115,40 @@ class MemoryEngine:
         reason: str,
         stack: str,
         claim_next: ClaimRequest | None,
+        refund_start: bool = False,
     ) -> Finished:
         """Give a job back to run again. Without a delay it goes to the end of the line."""
         del reason, stack  # nobody can read them here
         with self._guard:
             queue = self._queue(job.lease.queue)
-            held = queue.retry(job.lease, max(0.0, delay_seconds), spend_attempt=spend_attempt)
+            held = queue.retry(
+                job.lease, max(0.0, delay_seconds), spend_attempt=spend_attempt, refund_start=refund_start
+            )
             self._changed.set()
             return self._and_next(queue, held, claim_next)
+
+    async def park(
+        self, job: ClaimedJob, kind: ParkedKind, seconds: float, reason: str, *, claim_next: ClaimRequest | None
+    ) -> Finished:
+        """Give a job back to run again after `seconds`, or as soon as somebody unparks its kind."""
+        del reason  # nobody can read it here
+        with self._guard:
+            queue = self._queue(job.lease.queue)
+            held = queue.park(job.lease, kind, seconds)
+            self._changed.set()
+            return self._and_next(queue, held, claim_next)
+
+    async def parked(self, queue: str) -> list[ParkedJobs]:
+        """The parked jobs of a queue by kind, in order."""
+        with self._guard:
+            return self._queue(queue).parked()
+
+    async def unpark(self, queue: str, kinds: Collection[ParkedKind]) -> int:
+        """Let the parked jobs of these kinds wait to be claimed now; how many there were."""
+        with self._guard:
+            unparked = self._queue(queue).unpark(kinds)
+        self._changed.set()
+        return unparked
 
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next."""

@@ -1,7 +1,8 @@
 """One queue in memory: BullMQ's state machine without its clockwork. Plain calls, no awaiting, no threads of its own."""
 
 import heapq
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
@@ -10,6 +11,7 @@ from homing.clock import Clock
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_limits import MemoryLimits
+from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import ClaimRequest, Held, Idle
 
 
@@ -38,6 +40,7 @@ class _Entry:
     token: LeaseToken | None = None
     lease_ends: float = 0.0
     place: tuple[float, int] = (0.0, 0)
+    parked: ParkedKind | None = None
 
 
 class MemoryQueue:
@@ -123,12 +126,13 @@ class MemoryQueue:
         self._trim(entry.state, keep)
         return held
 
-    def retry(self, lease: Lease, delay_seconds: float, *, spend_attempt: bool) -> Held:
+    def retry(self, lease: Lease, delay_seconds: float, *, spend_attempt: bool, refund_start: bool = False) -> Held:
         """Give a job back, after a delay or to the end of the line."""
         entry, held = self._take(lease)
         if entry is None:
             return held
         entry.attempts_made += spend_attempt
+        entry.starts -= refund_start
         if delay_seconds > 0 or not spend_attempt:
             self._delay(entry, delay_seconds)
         else:
@@ -140,8 +144,30 @@ class MemoryQueue:
         """Give a job back to the front of the line."""
         entry, held = self._take(lease)
         if entry is not None:
+            entry.starts -= 1
             self._put_first(entry)
         return held
+
+    def park(self, lease: Lease, kind: ParkedKind, seconds: float) -> Held:
+        """Give a job back after a while, or to whoever knows its kind."""
+        held = self.retry(lease, seconds, spend_attempt=False, refund_start=True)
+        if held is Held.HELD:
+            self._entries[lease.job_id].parked = kind
+        return held
+
+    def parked(self) -> list[ParkedJobs]:
+        """The parked jobs by kind, in order."""
+        self._promote()
+        counted = Counter(entry.parked for entry in self._entries.values() if entry.parked is not None)
+        return sorted(ParkedJobs(kind, number) for kind, number in counted.items())
+
+    def unpark(self, kinds: Collection[ParkedKind]) -> int:
+        """Let the parked jobs of these kinds wait, in the order in which they were parked."""
+        self._promote()
+        parked = sorted((entry for entry in self._entries.values() if entry.parked in kinds), key=lambda one: one.place)
+        for entry in parked:
+            self._line_up(entry)
+        return len(parked)
 
     def extend(self, lease: Lease, lease_seconds: float) -> Held:
         """Renew a lease that is still ours."""
@@ -220,6 +246,7 @@ class MemoryQueue:
 
     def _line_up(self, entry: _Entry) -> None:
         self._has_marker = True
+        entry.parked = None
         if entry.job.priority:
             self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), next(self._turn))
         else:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from homing.queue.parked import ParkedKind
 from homing.queue.port import Limit
 
 
@@ -25,18 +26,30 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """It was not its turn: again after `delay_seconds`; spends no attempt."""
+    """It was not its turn: again after `delay_seconds`; spends no attempt, and a start only when it was snoozed."""
 
     delay_seconds: float
     reason: str
-    how: Literal["snoozed", "throttled", "unknown", "interrupted"] = "snoozed"
+    how: Literal["snoozed", "throttled", "interrupted"] = "snoozed"
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Nobody here knows its kind: again after `delay_seconds`, or as soon as a worker that knows it sees it.
+
+    Spends no attempt and no start.
+    """
+
+    kind: ParkedKind
+    delay_seconds: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
     """The quota behind its queue is used up: the queue starts nothing for `delay_seconds`, and the job is first after that.
 
-    Spends no attempt. `limit` is the queue's own, if it has one.
+    Spends no attempt and no start. `limit` is the queue's own, if it has one.
     """
 
     delay_seconds: float
@@ -67,7 +80,7 @@ class LeaseLost:
     reason: str
 
 
-Outcome = Completed | Retry | Postponed | Paused | Dead | GivenBack | LeaseLost
+Outcome = Completed | Retry | Postponed | Parked | Paused | Dead | GivenBack | LeaseLost
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -77,6 +90,8 @@ def outcome_name(outcome: Outcome) -> str:
             return how
         case Retry():
             return "retry"
+        case Parked():
+            return "parked"
         case Paused():
             return "throttled"
         case Dead():

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.parked import ParkedJobs, ParkedKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +184,30 @@ class Engine(Protocol):
         reason: str,
         stack: str,
         claim_next: ClaimRequest | None,
+        refund_start: bool = False,
     ) -> Finished:
-        """Give a job back to run again after `delay_seconds`; `reason` and `stack` are shown with it when not empty."""
+        """Give a job back to run again after `delay_seconds`; `reason` and `stack` are shown with it when not empty.
+
+        `refund_start`: this start does not count among its starts.
+        """
+        ...
+
+    async def park(
+        self, job: ClaimedJob, kind: ParkedKind, seconds: float, reason: str, *, claim_next: ClaimRequest | None
+    ) -> Finished:
+        """Give a job back to run again after `seconds`, or as soon as somebody unparks its kind; it has not started."""
+        ...
+
+    async def parked(self, queue: str) -> list[ParkedJobs]:
+        """The parked jobs of the queue by kind, in order; those whose time is up are parked no more."""
+        ...
+
+    async def unpark(self, queue: str, kinds: Collection[ParkedKind]) -> int:
+        """Let the parked jobs of these kinds wait to be claimed now; how many there were."""
         ...
 
     async def release(self, job: ClaimedJob) -> Held:
-        """Give a job back untouched, to be claimed next: its attempt and its turn are refunded."""
+        """Give a job back untouched, to be claimed next: its attempt, its start and its turn are refunded."""
         ...
 
     async def throttle(self, queue: str, seconds: float, limit: Limit | None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from homing.app.handlers import Handler
 from homing.events.envelope import Envelope
+from homing.queue.parked import ParkedKind
 
 
 class Catalogue:
@@ -27,3 +28,8 @@ class Catalogue:
             if handler is not None:
                 return handler
         return self._by_job.get((queue, job_name))
+
+    def knows(self, queue: str, kind: ParkedKind) -> bool:
+        """Whether this worker can run parked jobs of a kind."""
+        handler = self._by_consumer.get(kind.consumer) or self._by_job.get((queue, kind.job))
+        return handler is not None and kind.version <= handler.event.event_type.version

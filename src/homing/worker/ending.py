@@ -8,7 +8,7 @@ from homing.app.options import Policy
 from homing.errors import ServerUnavailable
 from homing.ledger.gate import DONE_MARK, dead_mark
 from homing.queue.job import ClaimedJob, KeepRule
-from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Paused, Postponed, Retry
+from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Parked, Paused, Postponed, Retry
 from homing.queue.port import ClaimRequest, Engine, Finished, Held, Idle
 
 log = logging.getLogger("homing.worker")
@@ -49,8 +49,18 @@ async def _end(
             return await engine.fail(job, reason, stack=stack, mark=mark, keep=keep_failed, claim_next=claim_next)
         case Retry(delay_seconds=delay, reason=reason, stack=stack):
             return await engine.retry(job, delay, spend_attempt=True, reason=reason, stack=stack, claim_next=claim_next)
-        case Postponed(delay_seconds=delay, reason=reason):
-            return await engine.retry(job, delay, spend_attempt=False, reason=reason, stack="", claim_next=claim_next)
+        case Postponed(delay_seconds=delay, reason=reason, how=how):
+            return await engine.retry(
+                job,
+                delay,
+                spend_attempt=False,
+                refund_start=how != "snoozed",  # a handler that always asks for later meets the limit of starts
+                reason=reason,
+                stack="",
+                claim_next=claim_next,
+            )
+        case Parked(kind=kind, delay_seconds=delay, reason=reason):
+            return await engine.park(job, kind, delay, reason, claim_next=claim_next)
         case Paused():
             return await _pause(engine, job, outcome, claim_next)
         case GivenBack():

@@ -11,7 +11,7 @@ from homing.config.logs import log_fields
 from homing.errors import ServerUnavailable
 from homing.outbox.expected import expect_ledger
 from homing.queue.job import ClaimedJob, Lease
-from homing.queue.outcome import Completed, Outcome, Postponed, outcome_name
+from homing.queue.outcome import Completed, Outcome, Parked, Postponed, outcome_name
 from homing.queue.port import ClaimRequest, Engine, Finished, Held
 from homing.trace import Trace, enter_trace
 from homing.worker.batches import Guarantee
@@ -95,10 +95,10 @@ class Executor:
         for run in list(self._runs.values()):
             run.cancel(cause)
 
-    async def _outcome(self, opened: Run | Postponed | Unreadable) -> Outcome:
+    async def _outcome(self, opened: Run | Parked | Unreadable) -> Outcome:
         try:
             match opened:
-                case Postponed():
+                case Parked():
                     return opened
                 case Unreadable():
                     return await self._judge.judge_unreadable(opened)

@@ -176,6 +176,13 @@ class Claimer:
             self._waiting = False
             self._interruption = asyncio.ensure_future(self._engine.interrupt())
 
+    def wake(self, queue: str) -> None:
+        """Claim from a queue now: it has jobs, as somebody here knows without having been woken."""
+        for lane in self._lanes:
+            if lane.queue == queue:
+                lane.wake()
+        self.notice()
+
     async def tick(self) -> Progress:
         """Fill, then wait; `AGAIN` always, since the waiting is in here."""
         self._changed.clear()

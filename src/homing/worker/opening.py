@@ -8,7 +8,8 @@ from homing.errors import NewerPayloadError, PayloadError
 from homing.events.envelope import Envelope, unseal
 from homing.ids import LAST_GENERATION, is_consumer_name
 from homing.queue.job import ClaimedJob
-from homing.queue.outcome import Postponed
+from homing.queue.outcome import Parked
+from homing.queue.parked import ParkedKind
 from homing.worker.case import Case, case_of
 from homing.worker.catalogue import Catalogue
 from homing.worker.run import Run
@@ -17,7 +18,7 @@ _LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producer
 _LAST_YEAR = 9000  # so that a deadline can still be added
 
 PARKED_SECONDS = 30.0
-"""How long a job waits for a worker that knows it."""
+"""How long a job waits at most for a worker that knows it, before it is offered to every worker again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Unreadable:
     report: ErrorReport
 
 
-def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreadable:
+def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Parked | Unreadable:
     """Make a run of a claimed job, or say why it cannot run here."""
     queue = job.lease.queue
     envelope: Envelope | None = None
@@ -39,14 +40,15 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
         refusal = error
     handler = catalogue.find(queue, job.name, envelope)
     if handler is None:
-        return Postponed(PARKED_SECONDS, f"no handler of job {job.name!r} on queue {queue!r} in this worker", "unknown")
+        reason = f"no handler of job {job.name!r} on queue {queue!r} in this worker"
+        return Parked(_kind(job, envelope), PARKED_SECONDS, reason)
     case = case_of(job, handler, envelope)
     if envelope is None or refusal is not None:
         return Unreadable(case=case, report=report_error(refusal or PayloadError("no envelope")))
     try:
         event = handler.event.decode(envelope.payload, event_id=case.event_id, version=envelope.version)
     except NewerPayloadError as error:
-        return Postponed(PARKED_SECONDS, str(error), "unknown")
+        return Parked(_kind(job, envelope, envelope.version), PARKED_SECONDS, str(error))
     except Exception as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise
         return Unreadable(case=case, report=report_error(error))
     return Run(
@@ -56,6 +58,12 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Postponed | Unreada
         trace_id=envelope.trace_id or f"job-{queue}-{job.lease.job_id}",
         recorded_at=datetime.fromtimestamp(min(max(job.timestamp_ms, 0), _LAST_TIMESTAMP_MS) / 1000, UTC),
     )
+
+
+def _kind(job: ClaimedJob, envelope: Envelope | None, version: int = 0) -> ParkedKind:
+    """What a worker must know to run this job."""
+    delivery = None if envelope is None else envelope.delivery
+    return ParkedKind(job.name, "" if delivery is None else delivery.consumer, version)
 
 
 def _unseal(data: str) -> Envelope:

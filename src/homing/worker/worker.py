@@ -18,6 +18,7 @@ from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.ledger.ledger import Ledger
 from homing.queue.job import Lease
+from homing.queue.parked import ParkedJobs
 from homing.queue.port import Engine
 from homing.service import Loop, Progress, stop_all
 from homing.worker.batches import Guarantee
@@ -35,6 +36,7 @@ from homing.worker.judging import Judge
 from homing.worker.lanes import Claimer, Lane
 from homing.worker.leases import LeaseKeeper
 from homing.worker.ledger_outage import LedgerOutage
+from homing.worker.parking import Unparker
 from homing.worker.run import Cause
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
@@ -93,11 +95,12 @@ class Worker:
             beat_seconds=self._settings.beat.total_seconds(),
             on_taken=self._on_taken,
         )
+        catalogue = Catalogue(handlers)
         dead_letters = DeadLetters(self._ledger)
         gate = Gatekeeper(self._ledger, dead_letters)
         self._executor = Executor(
             engine=self._engine,
-            catalogue=Catalogue(self._app.handlers),
+            catalogue=catalogue,
             guarantees=self._guarantees(gate, sources),
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
@@ -108,10 +111,13 @@ class Worker:
         self._lanes = [self._lane(queue) for queue in queues]
         self._warn_of_few_connections(sources)
         self._claimer = Claimer(self._lanes, self._engine, self._clock)
+        names = [queue.name for queue in queues]
+        self._unparker = Unparker(self._engine, catalogue, names, on_unparked=self._claimer.wake)
         self._outage = LedgerOutage(self._ledger, pause=self._claimer.pause, resume=self._claimer.resume)
         self._loops = [
             Loop("claim", self._claimer.tick, interval_seconds=0.2, patience_seconds=CLAIM_PATIENCE_SECONDS),
             self._outage.loop,
+            self._unparker.loop,
             *(self._rescue_loop(queue.name) for queue in queues),
         ]
         self._leases.start()
@@ -150,6 +156,11 @@ class Worker:
     def loops(self) -> Sequence[Loop]:
         """The background loops, for health."""
         return tuple(self._loops)
+
+    @property
+    def parked(self) -> Mapping[str, Sequence[ParkedJobs]]:
+        """The parked jobs of its queues that it does not know, by queue; some other worker may."""
+        return self._unparker.strange if self._loops else {}
 
     def health(self) -> Health:
         """Whether the worker lives and claims, from what its loops show now; not ready before `start`."""

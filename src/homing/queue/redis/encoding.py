@@ -180,16 +180,18 @@ def mark_update(mark: str | None) -> bytes:
     return field_updates(mark)
 
 
-def field_updates(mark: str | None = None, reason: str = "", stack: str = "") -> bytes:
+def field_updates(mark: str | None = None, reason: str = "", stack: str = "", starts: int | None = None) -> bytes:
     """Hash fields that a script writes together with its move; empty when there are none."""
-    flat = list(_updates(mark, reason, stack))
+    flat = list(_updates(mark, reason, stack, starts))
     return pack(flat) if flat else b""
 
 
-def _updates(mark: str | None, reason: str, stack: str) -> Iterable[str]:
+def _updates(mark: str | None, reason: str, stack: str, starts: int | None) -> Iterable[str]:
     if mark is not None:
         yield from (MARK_FIELD, mark)
     if reason:
         yield from ("failedReason", encodable(reason))
     if stack:
         yield from ("stacktrace", json.dumps([encodable(stack)], ensure_ascii=False))
+    if starts is not None:
+        yield from ("ats", str(starts))

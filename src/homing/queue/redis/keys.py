@@ -53,6 +53,25 @@ class QueueKeys:
         return self._parts(f"{'wait paused' if paused else 'paused wait'} meta prioritized events delayed marker")
 
     @cached_property
+    def delayed(self) -> str:
+        """The sorted set of delayed jobs."""
+        return self.part("delayed")
+
+    @cached_property
+    def parked_kinds(self) -> str:
+        """Ours: the kinds of parked jobs. No job's key is like it, since no id has a colon."""
+        return self.part("homing:parked")
+
+    def parked_jobs(self, label: str) -> str:
+        """Ours: the parked jobs of a kind."""
+        return f"{self.parked_kinds}:{label}"
+
+    @cached_property
+    def promote(self) -> tuple[str, ...]:
+        """KEYS of promote."""
+        return self._parts("delayed wait paused meta prioritized active pc events marker")
+
+    @cached_property
     def add_standard(self) -> tuple[str, ...]:
         """KEYS of addStandardJob."""
         return self._parts("wait paused meta id completed delayed active events marker")

@@ -11,7 +11,7 @@ from homing.queue.job import ClaimedJob, KeepRule, Lease
 from homing.queue.port import ClaimRequest, Finished, Held, Idle
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
-from homing.queue.redis.scripts import run
+from homing.queue.redis.scripts import own_script, run
 from homing.queue.redis.session import RedisSession
 
 _log = logging.getLogger(__name__)
@@ -76,9 +76,11 @@ class RedisLeasing(RedisSession):
         reason: str,
         stack: str,
         claim_next: ClaimRequest | None,
+        refund_start: bool = False,
     ) -> Finished:
         """Give a job back to run again. Without a delay it goes to the end of the line."""
-        updates = encoding.field_updates(reason=reason, stack=stack)
+        starts = job.starts - 1 if refund_start else None
+        updates = encoding.field_updates(reason=reason, stack=stack, starts=starts)
         if delay_seconds <= 0 and spend_attempt:
             reply = await self._retry_now(job, updates)
         else:
@@ -95,6 +97,8 @@ class RedisLeasing(RedisSession):
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next."""
         keys, job_id = self._of(job)
+        names = (keys.part(job_id), keys.lock(job_id))
+        await run(self._main, own_script("refundStart-2"), names, job.lease.token, job.starts - 1)
         arguments = (job_id, job.lease.token, keys.part(job_id))
         reply = await run(self._main, self._scripts.move_to_wait, keys.move_to_wait, *arguments)
         held = self._held(job, min(reply, 0))  # a positive answer is the time left of the queue's limit

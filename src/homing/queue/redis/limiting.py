@@ -1,13 +1,10 @@
 """What a queue imposes on all its workers, in BullMQ's own keys: pauses, rate limit, concurrency."""
 
-from functools import cache
-from importlib.resources import files
-
 from homing.queue.port import Limit, QueueSettings
 from homing.queue.redis.encoding import milliseconds
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Word
-from homing.queue.redis.scripts import Script, as_script, run
+from homing.queue.redis.scripts import own_script, run
 from homing.queue.redis.session import RedisSession
 
 NEVER_BINDING_JOBS = 1_000_000_000
@@ -25,7 +22,9 @@ class RedisLimiting(RedisSession):
         keys = self._keys(queue)
         max_jobs, duration_ms = _fields(limit or _NEVER_BINDING)
         pause_ms = max(1, milliseconds(seconds))
-        await run(self._main, _throttle(), (keys.limiter, keys.meta), pause_ms, max_jobs, duration_ms, _PAUSED)
+        await run(
+            self._main, own_script("throttle-2"), (keys.limiter, keys.meta), pause_ms, max_jobs, duration_ms, _PAUSED
+        )
 
     async def push_settings(self, queue: str, settings: QueueSettings) -> None:
         """Write the fields of `meta` that BullMQ's scripts read at every claim."""
@@ -66,10 +65,3 @@ class RedisLimiting(RedisSession):
 def _fields(limit: Limit) -> tuple[int, int]:
     """`max` and `duration` in BullMQ's units."""
     return limit.jobs, max(1, milliseconds(limit.seconds))
-
-
-@cache
-def _throttle() -> Script:
-    name = "throttle-2"
-    text = files(__package__).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-    return as_script(name, text)

@@ -28,6 +28,7 @@ NAMES = (
     "moveToDelayed-11",
     "moveToFinished-14",
     "pause-7",
+    "promote-9",
     "removeJob-2",
     "retryJob-11",
 )
@@ -71,6 +72,7 @@ class ScriptSet:
     move_to_delayed: Script
     move_to_finished: Script
     pause: Script
+    promote: Script
     remove: Script
     retry: Script
 
@@ -175,6 +177,12 @@ def _verified(name: str, hashes: dict[str, str], installed: str, known: list[str
             "reinstall bullmq, and do not edit its files"
         )
     return as_script(name, text.decode())
+
+
+@cache
+def own_script(name: str) -> Script:
+    """A script of ours, from `lua/`; like an official one's, its name ends with the number of its KEYS."""
+    return as_script(name, files(__package__).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8"))
 
 
 def as_script(name: str, text: str) -> Script:
