@@ -20,7 +20,7 @@ from homing.deadletters.report import MAX_DEPTH, keepable_json, report_error
 from homing.durations import milliseconds
 from homing.embedded import EmbeddedPostgres
 from homing.events.envelope import foreign_id
-from homing.ids import JobId
+from homing.ids import JobId, inbox_id
 from homing.queue.job import JobTrace, NewJob
 from tests.system import System, quick, running, with_sessions
 from tests.waiting import until
@@ -29,6 +29,7 @@ ADD_POINTS = text("INSERT INTO points VALUES (:amount)")
 FAST = Retry(attempts=2, backoff=backoff.fixed(milliseconds(10)))
 TIME_MS = 1_767_225_600_000
 JOB = JobId("order-17")
+JOB_EVENT = UUID("11111111-2222-4333-8444-555555555555")
 
 
 class Paid(Event, topic="foreign.paid", unrouted=True):
@@ -290,3 +291,37 @@ def test_jsonb_takes_all_evidence(postgres_server: EmbeddedPostgres, data: str) 
             "SELECT %s::text::jsonb, %s::text::jsonb", [keepable_json(data), report_error(ValueError(data)).as_json()]
         ).fetchone()
     assert kept is not None
+
+
+async def test_copies_of_a_message_are_one_job(settings: Settings) -> None:
+    """Under `message_id` two jobs of other ids and times are one message; with `raise` the copy fails, without a letter."""
+    app = Homing("test")
+    queue = app.queue("mail")
+
+    @queue.handler("send", on=Paid, retry=FAST, message_id=lambda data: data["eventId"], on_duplicate="raise")
+    async def send(event: Paid, tx: Transaction[AsyncSession]) -> None:
+        await tx.execute(ADD_POINTS, {"amount": event.amount})
+
+    @queue.handler("count", on=Paid, retry=FAST, message_id="amount", at_least_once=True)
+    async def count(event: Paid) -> int:
+        return event.amount
+
+    async with running(with_sessions(app, settings), quick(settings), relay=False) as system:
+        await create_points(system)
+        for name in ("send", "count"):
+            for copy, data in enumerate([envelope(eventId=str(JOB_EVENT)), envelope(eventId=str(JOB_EVENT), more=1)]):
+                await add(system, data, name=name, job_id=f"{name}-{copy}", timestamp_ms=TIME_MS + copy)
+                await ended(system, f"{name}-{copy}")
+        assert await points(system) == [7]
+        (trace,) = await system.engine.inspect("mail", [JobId("send-1")])
+        assert (trace.failed_reason or "").startswith("DuplicateDelivery: mail.send has done")
+        assert (await ended(system, "count-1")).mark == "done"
+        assert await rows(system) == [
+            (inbox_id(JOB_EVENT), "mail.send", "job", 1, "done"),
+            (inbox_id("7"), "mail.count", "job", 1, "done"),
+        ]
+        assert await system.letters() == []
+        await add(system, envelope(), name="count", job_id="count-2")
+        await add(system, json.dumps({"eventId": str(uuid4()), "payload": {}}), name="count", job_id="count-3")
+        assert (await ended(system, "count-2")).mark == "done"
+        assert "does not name its message" in ((await ended(system, "count-3")).failed_reason or "")

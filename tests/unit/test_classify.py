@@ -13,7 +13,7 @@ from homing.durations import seconds
 from homing.errors import AttemptTimeout, HandlerEndedTransaction
 from homing.queue.outcome import Postponed
 from homing.queue.outcome import Retry as RetryOutcome
-from homing.worker.classify import CONFLICT_SECONDS, Attempt, Fatal, classify, is_conflict
+from homing.worker.classify import CONFLICT_SECONDS, LASTING_CONFLICT_SECONDS, Attempt, Fatal, classify, is_conflict
 
 POLICY = Options(retry=Retry(attempts=3, max_starts=10, backoff=backoff.exponential(seconds(2), jitter=0.5))).policy()
 FIRST = Attempt(number=1, starts=1)
@@ -91,7 +91,7 @@ def test_unknown_errors_are_tried_again_with_backoff(error: BaseException) -> No
     assert last.report.error_class == type(error).__name__
 
 
-@pytest.mark.parametrize("error", [RetryLater(1), Throttled(1), Refused("40001"), OSError("net")])
+@pytest.mark.parametrize("error", [RetryLater(1), Throttled(1), OSError("net")])
 def test_too_many_starts_are_fatal(error: Exception) -> None:
     """The net under endless postponing: the letter says how often, and what was last."""
     verdict = judged(error, Attempt(number=1, starts=10))
@@ -110,6 +110,18 @@ def test_conflicts_wait_a_moment_and_spend_nothing(state: str, attempt: Attempt)
     assert isinstance(verdict, Postponed)
     assert verdict.delay_seconds == pytest.approx(CONFLICT_SECONDS)
     assert verdict.how == "snoozed"
+
+
+def test_conflicts_are_never_dead() -> None:
+    """A job that was started as often as it may be waits longer; but what its error says of later counts, not its cause."""
+    many = Attempt(number=3, starts=10)
+    verdict = judged(chained(RuntimeError("service"), Refused("40001")), many)
+    assert isinstance(verdict, Postponed)
+    assert verdict.delay_seconds == pytest.approx(LASTING_CONFLICT_SECONDS)
+    later = judged(chained(RetryLater(7), Refused("40001")))
+    assert isinstance(later, Postponed)
+    assert later.delay_seconds == 7
+    assert isinstance(judged(chained(RetryLater(7), Refused("40001")), many), Fatal)
 
 
 def test_conflicts_are_spread() -> None:

@@ -273,3 +273,17 @@ def test_bad_names_are_refused_by_name(name: str, what: str) -> None:
             aliases=[name] if what == "alias" else [],
         )(_fine)
     assert f"{what} name {name!r}: use letters, digits" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"message_id": "total"}, "Paid has no such field, only amount"),
+        ({"on_duplicate": "ignore"}, "it is 'skip' or 'raise'"),
+    ],
+)
+def test_what_says_nothing_of_copies_is_refused(option: dict[str, Any], words: str) -> None:
+    """A message is named by a field that the event has, and duplicates are skipped or raised."""
+    handler: Any = Homing("test").queue("mail").handler
+    with pytest.raises(RegistrationError, match=re.escape(words)):
+        handler("send", on=Paid, at_least_once=True, **option)(_fine)

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.consumers import OTHERS_DEFAULTS, Consumer, check_kept, other_mode
-from homing.app.handlers import Handler, describe_function, inspect_parameters, kind_of
+from homing.app.handlers import Handler, OnDuplicate, describe_function, inspect_parameters, kind_of
+from homing.app.messages import MessageId, check_message_id
 from homing.app.options import Keep, Options, Policy, RateLimit, Retry
 from homing.errors import RegistrationError
 from homing.events.event import Event
@@ -69,6 +70,8 @@ class Queue:
         batch: None = ...,
         consumer: str | None = ...,
         aliases: Sequence[str] = ...,
+        message_id: MessageId | None = ...,
+        on_duplicate: OnDuplicate = ...,
         retry: Retry | None = ...,
         timeout: timedelta | None = ...,
         deadline: timedelta | None = ...,
@@ -86,6 +89,8 @@ class Queue:
         at_least_once: bool = ...,
         consumer: str | None = ...,
         aliases: Sequence[str] = ...,
+        message_id: MessageId | None = ...,
+        on_duplicate: OnDuplicate = ...,
         retry: Retry | None = ...,
         timeout: timedelta | None = ...,
         deadline: timedelta | None = ...,
@@ -103,6 +108,8 @@ class Queue:
         batch: int | None = None,
         consumer: str | None = None,
         aliases: Sequence[str] = (),
+        message_id: MessageId | None = None,
+        on_duplicate: OnDuplicate = "skip",
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         deadline: timedelta | None = None,
@@ -118,6 +125,11 @@ class Queue:
         Its first parameter is the event. A parameter typed `Transaction[...]` gives the exactly-once effect; without one, say
         `at_least_once=True`. `Job` gives the run; every other parameter is a resource of the lifespan, found by type.
         `consumer` pins the name (`queue.name` otherwise) under which deliveries are kept; `aliases` are its former names.
+
+        Jobs of other producers are known by their queue, id and time; where the producer may send a message twice, `message_id` says
+        what names it: a field of the event, or a function of the job's data. `on_duplicate="raise"` makes a job fail in the engine
+        when an earlier run settled it, without a run, a retry or a dead letter: where two copies are somebody's mistake that must
+        be seen. `skip` completes it with the result of that run.
         """
         check_name("handler", name)
         own = Options(
@@ -138,6 +150,8 @@ class Queue:
                     kind=kind_of(function, cpu=cpu),
                     batch=batch,
                     aliases=tuple(check_name("alias", alias) for alias in aliases),
+                    message_id=check_message_id(message_id, on, describe_function(function)),
+                    on_duplicate=_check_on_duplicate(on_duplicate, describe_function(function)),
                     location=describe_function(function),
                 )
             )
@@ -211,3 +225,9 @@ def check_topic(event: type[E], where: str) -> type[E]:
     if not event.event_type.topic:
         raise RegistrationError(f'{where}: {event.__name__} has no topic; declare it with topic="…"')
     return event
+
+
+def _check_on_duplicate(policy: OnDuplicate, where: str) -> OnDuplicate:
+    if policy not in ("skip", "raise"):
+        raise RegistrationError(f"{where} says on_duplicate={policy!r}: it is 'skip' or 'raise'")
+    return policy

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from uuid import UUID
 
 from homing.app.consumers import Mode
+from homing.app.messages import MessageId
 from homing.app.options import Policy
 from homing.errors import RegistrationError
 from homing.events.event import Event
@@ -27,6 +28,9 @@ belongs to Homing: commit, rollback and close are refused; `begin_nested` is fre
 """
 
 Guarantee = Literal["once", "at least once"]
+
+OnDuplicate = Literal["skip", "raise"]
+"""What becomes of a job whose delivery an earlier run settled: it completes with that run's result, or it fails in the engine."""
 
 Kind = Literal["async", "thread", "process"]
 """Where a handler runs: `async def` on the event loop, `def` in a thread of its own, `def` with `cpu=True` in a child process."""
@@ -81,6 +85,8 @@ class Handler:
     kind: Kind = "async"
     batch: int | None = None
     aliases: tuple[str, ...] = ()
+    message_id: MessageId | None = None
+    on_duplicate: OnDuplicate = "skip"
     location: str = field(compare=False, default="")
 
     @property

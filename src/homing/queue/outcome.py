@@ -59,11 +59,15 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """It will not run again by itself, and its letter is written: `letter` names it; `None` = there is no letter to name."""
+    """It will not run again by itself, and its letter is written: `letter` names it; `None` = there is no letter to name.
+
+    A `duplicate` is not dead: an earlier run settled it, and its handler wants that to be seen.
+    """
 
     reason: str
     stack: str = ""
     letter: int | None = None
+    how: Literal["dead", "duplicate"] = "dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ Outcome = Completed | Retry | Postponed | Parked | Paused | Dead | GivenBack | L
 def outcome_name(outcome: Outcome) -> str:
     """The word for logs and metrics."""
     match outcome:
-        case Completed(how=how) | Postponed(how=how):
+        case Completed(how=how) | Postponed(how=how) | Dead(how=how):
             return how
         case Retry():
             return "retry"
@@ -94,8 +98,6 @@ def outcome_name(outcome: Outcome) -> str:
             return "parked"
         case Paused():
             return "throttled"
-        case Dead():
-            return "dead"
         case GivenBack():
             return "interrupted"
         case LeaseLost():

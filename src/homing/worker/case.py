@@ -1,9 +1,10 @@
 """A claimed job as the ledger knows it: which delivery it is, and what a death of it would be. Readable or not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from homing.app.handlers import Handler
+from homing.app.messages import message_in
 from homing.deadletters.deadletters import Death, Kind
 from homing.deadletters.report import ErrorReport
 from homing.events.envelope import Envelope, foreign_id
@@ -64,3 +65,14 @@ def case_of(job: ClaimedJob, handler: Handler, envelope: Envelope | None) -> Cas
         consumer=delivery.consumer,
         generation=delivery.generation,
     )
+
+
+def known_by_message(case: Case) -> Case:
+    """The same case under the inbox id that its handler's `message_id` gives to a job of another producer.
+
+    Raises whatever reading the data raises, `PayloadError` where nothing names the message.
+    """
+    message_id = case.handler.message_id
+    if message_id is None or case.generation is not None:
+        return case
+    return replace(case, event_id=message_in(case.job.data, message_id))

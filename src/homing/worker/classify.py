@@ -12,6 +12,9 @@ from homing.queue.outcome import Paused, Postponed, Retry
 CONFLICT_SECONDS = 0.2
 """About how long a run that met another transaction waits: serialisation failure, deadlock, a row that stayed locked."""
 
+LASTING_CONFLICT_SECONDS = 60.0
+"""The same for a job that was started as often as it may be: only its deadline ends what is nobody's fault."""
+
 _CONFLICTS = frozenset({"40001", "40P01", "55P03"})
 
 
@@ -41,6 +44,9 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
     report = report_error(error)
     if isinstance(error, PermanentError):
         return Fatal(report.final("permanent"))
+    if is_conflict(error) and not isinstance(error, RetryLater | Throttled):
+        usual_seconds = CONFLICT_SECONDS if attempt.starts < policy.max_starts else LASTING_CONFLICT_SECONDS
+        return Postponed(usual_seconds * (0.5 + random()), report.summary, "snoozed")
     if attempt.starts >= policy.max_starts:
         text = f"started {attempt.starts} times without an end (max_starts={policy.max_starts}); last: {report.summary}"
         return Fatal(report_text("StartedTooOften", text, report.stack).final("exhausted"))
@@ -48,8 +54,6 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
         return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "snoozed")
     if isinstance(error, Throttled):
         return _throttle(error, report.text, policy)
-    if is_conflict(error):
-        return Postponed(CONFLICT_SECONDS * (0.5 + random()), report.summary, "snoozed")
     if attempt.number >= policy.attempts:
         return Fatal(report.final("exhausted"))
     return Retry(policy.backoff.wait_seconds(attempt.number, random), report.summary, report.stack)

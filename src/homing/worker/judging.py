@@ -7,7 +7,7 @@ from typing import assert_never
 
 from homing.deadletters.deadletters import DeadLetters, Kind
 from homing.deadletters.report import ErrorReport, report_error, report_text
-from homing.errors import ServerUnavailable
+from homing.errors import DuplicateDelivery, ServerUnavailable
 from homing.ledger.gate import (
     Adopt,
     Asked,
@@ -84,7 +84,7 @@ class Judge:
     async def _judge_decision(self, subject: Case, decision: Decision) -> Outcome:
         match decision:
             case Duplicate(result=result):
-                return Completed(result or "null", "duplicate")
+                return _duplicate(subject, result)
             case Cancelled():
                 return Completed(how="cancelled")
             case Superseded():
@@ -135,3 +135,11 @@ class Judge:
         except ServerUnavailable as error:
             return Postponed(UNSURE_SECONDS, f"the lease could not be confirmed: {error}", "interrupted")
         return None if held is Held.HELD else LeaseLost(f"its lease is {held.value}")
+
+
+def _duplicate(subject: Case, result: str | None) -> Outcome:
+    """The row is done and stays so: the job ends, as the handler's `on_duplicate` has it."""
+    if subject.handler.on_duplicate == "skip":
+        return Completed(result or "null", "duplicate")
+    error = DuplicateDelivery(f"{subject.consumer} has done {subject.event_id} in an earlier run; this one did nothing")
+    return Dead(report_error(error).summary, how="duplicate")

@@ -10,7 +10,7 @@ from homing.ids import LAST_GENERATION, is_consumer_name
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Parked
 from homing.queue.parked import ParkedKind
-from homing.worker.case import Case, case_of
+from homing.worker.case import Case, case_of, known_by_message
 from homing.worker.catalogue import Catalogue
 from homing.worker.run import Run
 
@@ -46,6 +46,7 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Parked | Unreadable
     if envelope is None or refusal is not None:
         return Unreadable(case=case, report=report_error(refusal or PayloadError("no envelope")))
     try:
+        case = known_by_message(case)
         event = handler.event.decode(envelope.payload, event_id=case.event_id, version=envelope.version)
     except NewerPayloadError as error:
         return Parked(_kind(job, envelope, envelope.version), PARKED_SECONDS, str(error))
