@@ -19,6 +19,7 @@ class TcpProxy:
         self._hush: bytes | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self.accepted = 0
         self.cuts = 0
 
@@ -55,6 +56,11 @@ class TcpProxy:
         """Once a client that has said `of` before says `words`: pass them, wait for the server's answer, and cut instead of passing it on."""
         self._cut = (of, words)
 
+    def say(self, words: bytes) -> None:
+        """Tell every client something that the server has not said."""
+        for client in self._clients:
+            client.write(words)
+
     def silence_after(self, words: bytes) -> None:
         """Once any client says `words`: pass them, and then be silent, so that the answer never comes."""
         self._hush = words
@@ -70,6 +76,7 @@ class TcpProxy:
         assert task is not None
         self._tasks.add(task)
         sides = [writer]
+        self._clients.add(writer)
         try:
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
             sides.append(server_writer)
@@ -84,6 +91,7 @@ class TcpProxy:
         finally:
             for side in sides:
                 side.transport.abort()
+            self._clients.discard(writer)
             self._tasks.discard(task)
 
     async def _forth(

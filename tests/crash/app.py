@@ -85,7 +85,7 @@ async def resources(provide: Provider) -> AsyncIterator[None]:
     watchdog.END_AFTER_SECONDS = END_AFTER_SECONDS  # the same: what does not work is given up soon
     endings.LETTING_GO_SECONDS = LETTING_GO_SECONDS  # only in the processes: the deaf handler is given up soon
     engine = create_async_engine(app.settings.sqlalchemy_url)
-    pool = await asyncpg.create_pool(app.settings.asyncpg_dsn, min_size=1)
+    pool = await asyncpg.create_pool(app.settings.asyncpg_dsn, min_size=0)
     provide(async_sessionmaker(engine, expire_on_commit=False))
     provide(Notes(pool))
     yield

@@ -68,6 +68,7 @@ async def test_database_away_is_one_line(
     await works(mortal_database_url)
     assert len(warnings_of(worker, "homing.service")) == 1
     assert worker.log.count("the server is back") == 1
+    assert warnings_of(worker, "asyncpg.pool") == []
 
 
 async def test_engine_away_is_one_line_of_the_loops_and_one_of_each_connection(

@@ -31,6 +31,7 @@ _AWAY = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that heard the server's last words and has not noticed its end yet
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -79,7 +80,7 @@ class Ledger:
         try:
             self._pool = await asyncpg.create_pool(
                 self._dsn,
-                min_size=1,
+                min_size=0,  # no connection is kept open for its own sake: the pool would tell every outage with a traceback
                 max_size=self._connections,
                 timeout=CALL_SECONDS,
                 command_timeout=CALL_SECONDS,
