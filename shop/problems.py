@@ -41,8 +41,15 @@ STATUSES: Mapping[type[Exception], tuple[int, str]] = {
 
 _ASK_AGAIN = (CheckoutInProgressError, PaymentUnavailableError)
 
-_AWAY = (OSError, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError)
-"""What an attempt to connect to PostgreSQL ends with while it is down, starting or full; a time-out is an `OSError` too."""
+_AWAY = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+"""What PostgreSQL is met with while it is down, stopping, starting or full; a time-out is an `OSError` too."""
 
 
 class ProblemError(Exception):
@@ -79,11 +86,16 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _away(_: Request, error: Exception) -> Response:
     """PostgreSQL cannot be reached, or was lost in the middle: what was decided is unknown here, and the same request finds out."""
-    if isinstance(error, DBAPIError) and not error.connection_invalidated:
+    if isinstance(error, DBAPIError) and not (error.connection_invalidated or isinstance(_driver_error(error), _AWAY)):
         raise error
     logger.warning("PostgreSQL is away: %s", error)
     detail = "the database cannot be reached: ask again with the same idempotency key"
     return problem(503, "database unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
+def _driver_error(error: DBAPIError) -> BaseException | None:
+    """What asyncpg said: SQLAlchemy wraps it twice."""
+    return None if error.orig is None else error.orig.__cause__
 
 
 async def _problem(_: Request, error: Exception) -> Response:
