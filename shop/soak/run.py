@@ -10,6 +10,7 @@ from shop.soak.chaos import Chaos
 from shop.soak.keeper import Keeper
 from shop.soak.options import Options
 from shop.soak.plan import Strike
+from shop.soak.pruner import Pruner
 from shop.soak.scene import Scene
 from shop.soak.verdict import Outcome
 from shop.soak.witness import count_rows, jobs_left, look, missing_pieces, open_ends
@@ -59,6 +60,7 @@ class Soak:
         self._tell = tell
         self._wanted = purchases(options)
         self._keeper = Keeper(stage, tell)
+        self._pruner = Pruner(stage)
         self._chaos = Chaos(Scene.of(stage), tell)
         self._dice = options.dice("doors")
         self._customers = Customers(
@@ -72,7 +74,9 @@ class Soak:
     async def run(self) -> Outcome:
         """Orders and faults at once, then the rest in peace; returns within the plan's time and twice the patience."""
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._keeper.run()), group.create_task(self._tell_standing())]
+            beside = [
+                group.create_task(task) for task in (self._keeper.run(), self._pruner.run(), self._tell_standing())
+            ]
             unanswered, _ = await asyncio.gather(self._order(), self._chaos.run(self._plan))
             self._tell("no more faults; waiting for the rest")
             await self._until_finished()
@@ -130,7 +134,7 @@ class Soak:
                 asked_again=self._customers.asked_again,
                 pruned=EVENTS_PER_ORDER * rows.orders - rows.events,
                 unanswered=unanswered,
-                strange_ends=self._keeper.strange_ends,
+                strange_ends=[*self._keeper.strange_ends, *self._pruner.strange_ends],
                 missing_pieces=await missing_pieces(connection, PIECES_PER_ORDER * options.orders),
                 orders_in_all=rows.orders,
                 holds=gateway["totals"]["authorizations"],

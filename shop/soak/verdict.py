@@ -82,6 +82,7 @@ def complaints(ledger: Ledger, outcome: Outcome) -> list[str]:
         f"{outcome.holds} holds at the gateway for {facts.wanted} orders": outcome.holds != facts.wanted,
         f"neither sold nor on the shelves: {dict(outcome.missing_pieces)}": outcome.missing_pieces,
         "nothing is proven: no delivery had to be started again": ledger.redelivered == 0,
+        "nothing is proven: no event was pruned": ledger.pruned == 0,
         f"nothing is proven: of the plan did not happen {[fault.value for fault in missed]}": missed,
     }
     told = [words for words, wrong in found.items() if wrong]

@@ -97,6 +97,7 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
         ),
         (replace(GOOD, facts=replace(GOOD.facts, dead=1)), "1 deliveries are dead"),
         (replace(GOOD, facts=replace(GOOD.facts, redelivered=0)), "nothing is proven: no delivery"),
+        (replace(GOOD, pruned=0), "nothing is proven: no event was pruned"),
         (replace(GOOD, struck=Counter(Fault) - Counter([Fault.VALKEY_FLUSHED])), "nothing is proven: of the plan"),
         (replace(GOOD, unanswered=("order 1 was not accepted",)), "order 1 was not accepted"),
         (replace(GOOD, strange_ends=("1 × worker ended",)), "1 × worker ended"),
