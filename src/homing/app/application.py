@@ -71,12 +71,14 @@ class Homing:
         timeout: timedelta | None = None,
         deadline: timedelta | None = None,
         alert: Literal["each", "growth"] = "growth",
+        other_producers: bool = False,
     ) -> Queue:
         """Declare a queue.
 
         `concurrency`: jobs at once per worker process; `global_concurrency`: over all workers together, Node's too; `limit`: starts
         over all workers together. `throttle`: what waits after a `Throttled` that does not say, the whole `queue` (so where it has
-        a `limit`) or that `job` alone.
+        a `limit`) or that `job` alone. `other_producers`: other programs add jobs too, and what the engine keeps of them must
+        not outlast the inbox, which start and `homing check` then see to.
         """
         if name in self._queues:
             raise RegistrationError(f"queue {name!r} is declared twice: declare it once and import it")
@@ -92,6 +94,7 @@ class Homing:
             limit=limit,
             throttle=throttle,
             alert=alert,
+            other_producers=other_producers,
         )
         self._queues[name] = queue
         return queue
@@ -144,6 +147,13 @@ class Homing:
     def queues(self) -> tuple[Queue, ...]:
         """The declared queues, by name."""
         return tuple(self._queues[name] for name in sorted(self._queues))
+
+    @property
+    def served_queues(self) -> tuple[Queue, ...]:
+        """The queues that workers of this app claim from: all but those whose consumers are all in other systems."""
+        ours = {handler.queue for handler in self._handlers.values()}
+        theirs = {consumer.queue for consumer in self._consumers.values()} - ours
+        return tuple(queue for queue in self.queues if queue.name not in theirs)
 
     @property
     def open_resources(self) -> Lifespan | None:

@@ -45,6 +45,7 @@ class Queue:
         alert: Literal["each", "growth"],
         global_concurrency: int | None = None,
         throttle: Literal["queue", "job"] | None = None,
+        other_producers: bool = False,
     ) -> None:
         check_name("queue", name)
         for option, value in (("concurrency", concurrency), ("global_concurrency", global_concurrency)):
@@ -57,6 +58,7 @@ class Queue:
         self.limit = limit
         self.throttle: Literal["queue", "job"] = throttle or ("job" if limit is None else "queue")
         self.alert = alert
+        self.other_producers = other_producers
         self._registry = registry
 
     @overload

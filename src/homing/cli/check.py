@@ -3,6 +3,8 @@
 import typer
 
 from homing.app import Handler, Queue
+from homing.app.consumers import Consumer
+from homing.app.retention import check_retention
 from homing.cli.exits import Exit
 from homing.cli.output import show_error, show_json, show_table, show_text
 from homing.cli.session import session_of
@@ -18,14 +20,19 @@ def check_verb(context: typer.Context) -> None:
     session = session_of(context)
     settings = session.settings()
     handlers: tuple[Handler, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
     notes: list[str] = []
     try:
         app = session.application(settings)
-        handlers, problems = app.handlers, app.problems()
+        handlers, consumers, problems = app.handlers, app.consumers, app.problems()
         notes = [_sharing(queue) for queue in app.queues if queue.throttle == "queue"]
+        notes += _mixed_queues(handlers, consumers)
+        contract = check_retention(app.queues, handlers, settings.retention)
+        problems += contract.errors
+        notes += contract.warnings
     except RegistrationError as error:
         problems = [str(error)]
-    rows = [_row(handler, settings) for handler in handlers]
+    rows = [*(_row(handler, settings) for handler in handlers), *map(_row_elsewhere, consumers)]
     if session.json:
         listed = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
         show_json({"handlers": listed, "notes": notes, "problems": problems})
@@ -51,6 +58,31 @@ def _row(handler: Handler, settings: Settings) -> tuple[str, ...]:
         describe_seconds(longest_seconds),
         describe_seconds(default_seconds if policy.timeout_seconds is None else policy.timeout_seconds),
     )
+
+
+def _row_elsewhere(consumer: Consumer) -> tuple[str, ...]:
+    """How long a run may take is for the other system to say."""
+    policy = consumer.policy
+    longest_seconds, _ = policy.backoff.horizon_seconds(policy.attempts)
+    return (
+        consumer.consumer,
+        consumer.topic,
+        consumer.mode,
+        str(policy.attempts),
+        describe_seconds(longest_seconds),
+        "–",
+    )
+
+
+def _mixed_queues(handlers: tuple[Handler, ...], consumers: tuple[Consumer, ...]) -> list[str]:
+    """Queues whose jobs meet workers that do not know them."""
+    served = {handler.queue for handler in handlers}
+    return [
+        f"queue {consumer.queue} has handlers here and {consumer.consumer} in another system: each job may meet the wrong worker "
+        "first, wait half a minute for the right one, or fail in Node; give each system a queue of its own"
+        for consumer in consumers
+        if consumer.queue in served
+    ]
 
 
 def _sharing(queue: Queue) -> str:

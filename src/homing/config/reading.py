@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationErr
 
 from homing.durations import parse_duration
 
+_CENTURY = timedelta(days=36_500)
 _ISO_8601: TypeAdapter[timedelta] = TypeAdapter(timedelta)
 
 
@@ -41,8 +42,18 @@ def longer_than_zero(value: timedelta) -> timedelta:
     return value
 
 
+def within_a_century(value: timedelta) -> timedelta:
+    """Refuse what cannot be taken from a date."""
+    if value > _CENTURY:
+        raise ValueError(f"it must be at most {_CENTURY.days:,} days")
+    return value
+
+
 Delay = Annotated[timedelta, BeforeValidator(read_duration), AfterValidator(not_negative)]
 """A duration that may be zero."""
 
 Period = Annotated[timedelta, BeforeValidator(read_duration), AfterValidator(longer_than_zero)]
 """A duration that may not."""
+
+Window = Annotated[Period, AfterValidator(within_a_century)]
+"""How long something is kept."""

@@ -11,7 +11,7 @@ from pydantic import model_validator as check_together
 
 from homing.config.problems import explain
 from homing.config.queues import describe_queues, read_queues
-from homing.config.reading import Delay, Period
+from homing.config.reading import Delay, Period, Window
 from homing.config.sources import Layer, from_environment, from_file, from_mapping, gather
 from homing.config.urls import check_postgres_url, check_redis_url, libpq_url, mask, sqlalchemy_asyncpg_url
 from homing.durations import days, describe_seconds, milliseconds, seconds
@@ -35,12 +35,12 @@ class Retention(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
-    events: Period = days(30)
-    """Events together with their settled deliveries, counted from routing."""
-    inbox: Period = days(30)
-    """What settled jobs of other producers leave behind, counted from settling."""
-    dead_letters: Period = days(90)
-    """Open dead letters, and with them the events they could be redriven from, counted from the death."""
+    events: Window = days(30)
+    """Events together with their deliveries, counted from the settling of the last one."""
+    inbox: Window = days(30)
+    """What settled jobs of other producers and `once` leave behind, counted from settling: for so long a copy is known."""
+    dead_letters: Window = days(90)
+    """Dead letters: open ones, with the events they could be redriven from, counted from the death, others from their closing."""
 
 
 class Settings(BaseModel):

@@ -11,6 +11,7 @@ from typing import Literal
 from uuid import uuid4
 
 from homing.app.application import Homing
+from homing.app.retention import check_retention
 from homing.config.settings import Settings
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
@@ -45,6 +46,7 @@ async def open_process(app: Homing, settings: Settings, role: Role) -> AsyncIter
     app.use(settings)
     app.load()
     app.check()
+    _keep_contract(app, settings)
     ledger = Ledger(settings.asyncpg_dsn, engine=settings.engine, application=f"homing {role} {app.name}")
     engine: Engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or app.name)
     await ledger.open()
@@ -57,6 +59,13 @@ async def open_process(app: Homing, settings: Settings, role: Role) -> AsyncIter
     finally:
         await engine.close()
         await ledger.close()
+
+
+def _keep_contract(app: Homing, settings: Settings) -> None:
+    contract = check_retention(app.queues, app.handlers, settings.retention)
+    contract.require()
+    for warning in contract.warnings:
+        log.warning("%s", warning)
 
 
 @asynccontextmanager
