@@ -12,9 +12,9 @@ from homing.config.settings import Settings
 from homing.durations import milliseconds
 from homing.embedded import EmbeddedValkey
 from homing.errors import ServerUnavailable
+from homing.ledger.look import VANISHED_LIMIT
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.keys import QueueKeys
-from homing.ledger.look import VANISHED_LIMIT
 from tests.system import System, quick, running
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until

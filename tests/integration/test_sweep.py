@@ -12,10 +12,10 @@ from homing.config.settings import Settings
 from homing.durations import milliseconds, seconds
 from homing.embedded import EmbeddedValkey
 from homing.ids import DeliveryKey, JobId, new_token
+from homing.ledger.look import VANISHED_LIMIT
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.port import ClaimRequest
 from homing.queue.redis.keys import QueueKeys
-from homing.ledger.look import VANISHED_LIMIT
 from tests.system import System, quick, running
 from tests.waiting import until
 
@@ -101,7 +101,7 @@ async def test_living_job_is_left_alone(settings: Settings) -> None:
         await look_now(system)
 
         async def looked() -> bool:
-            return bool(await system.sql.fetchval("SELECT check_at > now() + interval '59 min' FROM homing.deliveries"))
+            return bool(await system.sql.fetchval("SELECT check_at > now() + interval '50 min' FROM homing.deliveries"))
 
         await until(looked, what="the look came by")
         assert (await system.engine.counts(QUEUE)).waiting == 1
@@ -146,7 +146,7 @@ async def test_completed_job_of_an_unsettled_delivery_runs_again(settings: Setti
     await run_to_the_end(settings, seen)
 
 
-async def test_lost_settle_is_done_again(settings: Settings) -> None:
+async def test_lost_settle_is_done_again(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
     """A delivery that was done and whose settle the database forgot runs once more and is done."""
     seen: list[int] = []
     async with running(app_of(seen), quick(settings)) as system:
@@ -161,6 +161,35 @@ async def test_lost_settle_is_done_again(settings: Settings) -> None:
         await system.sql.execute("UPDATE homing.deliveries SET outcome = NULL, settled_at = NULL, check_at = now()")
         await until(lambda: len(seen) == 2, what="it ran again")
         await system.settled()
+        assert "PostgreSQL lost a commit" in caplog.text
+        assert system.relay is not None
+        assert system.relay.sweep.findings["completed by us, not settled"] == 1
+
+
+async def test_job_in_no_list_is_dispatched_again_once_it_is_old(
+    settings: Settings,
+) -> None:
+    """A job whose fields say it lives and that no list has is found by the audit, a young one or one that waits is left alone."""
+    async with running(app_of([]), quick(settings, look=seconds(60)), worker=False) as system:
+        young, old, waits = Asked(number=1), Asked(number=2), Asked(number=3)
+        await system.record(young, old, waits)
+
+        async def all_wait() -> bool:
+            return (await system.engine.counts(QUEUE)).waiting == 3
+
+        await until(all_wait, what="the jobs wait")
+        with Redis.from_url(settings.redis_dsn) as client:
+            for event in (young, old):
+                client.lrem(keys_of(settings).part("wait"), 0, job_id(event))
+        await system.sql.execute(
+            "UPDATE homing.deliveries SET opened_at = now() - interval '25 h' WHERE event_id <> $1", young.event_id
+        )
+        await look_now(system)
+        assert system.relay is not None
+        await system.relay.sweep.tick()
+        listed = await system.engine.listed(QUEUE, [job_id(event) for event in (young, old, waits)])
+        assert listed == {job_id(old), job_id(waits)}
+        assert system.relay.sweep.findings == {"alive": 2, "alive in no list": 1}
 
 
 @pytest.mark.parametrize(("mark", "kind"), [(None, "foreign"), ("dead:17", "failed")], ids=["a stranger's", "ours"])
@@ -170,13 +199,15 @@ async def test_failed_job_of_an_unsettled_delivery_is_buried(settings: Settings,
         event = Asked(number=5)
         await dispatched(system, event)
         await system.engine.fail(
-            await claimed(system), "no such order", stack="", mark=mark, keep=KEEP, claim_next=None
+            await claimed(system), "no such order", stack="at the till", mark=mark, keep=KEEP, claim_next=None
         )
         await look_now(system)
         await system.settled()
         (letter,) = await system.letters()
         assert letter["kind"] == kind
         assert "no such order" in letter["error"]
+        assert "at the till" in letter["error"]
+        assert letter["attempts_made"] == 1
         assert '"number": 5' in letter["data"]
         assert await system.deliveries() == {CONSUMER: "dead"}
 
@@ -197,6 +228,22 @@ async def test_job_that_keeps_vanishing_is_buried(settings: Settings) -> None:
         (letter,) = await system.letters()
         assert letter["kind"] == "vanished"
         assert await system.deliveries() == {CONSUMER: "dead"}
+
+
+async def test_jobs_that_vanish_in_different_epochs_are_not_counted_together(settings: Settings) -> None:
+    """A loss of the engine's data begins the count anew: five losses are no vanishing job."""
+    async with running(app_of([]), quick(settings, look=seconds(60)), worker=False) as system:
+        event = Asked()
+        await dispatched(system, event)
+        assert system.relay is not None
+        await system.sql.execute("UPDATE homing.deliveries SET vanished = $1", VANISHED_LIMIT - 1)
+        with Redis.from_url(settings.redis_dsn) as client:
+            client.delete(*client.keys(f"{settings.prefix}:*"))
+        await system.relay.watch.tick()
+        await system.relay.sweep.tick()
+        assert await system.letters() == []
+        assert await system.sql.fetchval("SELECT vanished FROM homing.deliveries") == 0
+        assert (await system.engine.counts(QUEUE)).waiting == 1
 
 
 async def test_gone_job_past_its_deadline_is_buried_as_expired(settings: Settings) -> None:

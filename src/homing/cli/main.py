@@ -11,7 +11,9 @@ import typer
 from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
 from homing.cli.deadletters import deadletters_verbs
+from homing.cli.events import events_verbs
 from homing.cli.exits import Exit, exit_for
+from homing.cli.jobs import jobs_verbs
 from homing.cli.migrate import migrate_verb
 from homing.cli.output import show_error
 from homing.cli.prune import prune_verb
@@ -50,6 +52,8 @@ commands.command("settings")(settings_verb)
 commands.command("check")(check_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
+commands.add_typer(events_verbs, name="events")
+commands.add_typer(jobs_verbs, name="jobs")
 commands.add_typer(deadletters_verbs, name="deadletters")
 commands.command("redrive")(redrive_verb)
 commands.command("backfill")(backfill_verb)

@@ -87,7 +87,11 @@ def _commands(session: Session, queues: str | None, *, count: int, with_relay: b
 
 
 def _refuse_unknown_queues(app: Homing, chosen: Mapping[str, int | None] | None) -> None:
-    known = [queue.name for queue in app.queues]
+    known = [queue.name for queue in app.served_queues]
     for name in chosen or ():
+        if name not in known and name in [queue.name for queue in app.queues]:
+            raise ConfigurationError(
+                f"queue {name!r} of app {app.name!r} has consumers in other systems only: nothing of it runs here"
+            )
         if name not in known:
             raise ConfigurationError(f"app {app.name!r} has no queue {name!r}{did_you_mean(name, known)}")

@@ -176,7 +176,7 @@ class Worker:
         return None if run is None else f"{run.handler.location} (job {run.job.lease.job_id})"
 
     def _served(self) -> list[Queue]:
-        return [queue for queue in self._app.queues if self._chosen is None or queue.name in self._chosen]
+        return [queue for queue in self._app.served_queues if self._chosen is None or queue.name in self._chosen]
 
     def _warn_of_few_connections(self, sources: Mapping[tuple[Any, Kind], AnySource]) -> None:
         """A pool smaller than the slots opens and closes a connection for every run beyond it: slow, and not an error."""
