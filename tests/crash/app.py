@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from homing import Event, Homing, Job, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds
+from homing.ledger import ledger
 from homing.processes import watchdog
 from homing.worker import endings
 from tests.waiting import until
@@ -84,6 +85,8 @@ app = Homing("crash", retry=Retry(attempts=3, backoff=backoff.fixed(milliseconds
 async def resources(provide: Provider) -> AsyncIterator[None]:
     watchdog.END_AFTER_SECONDS = END_AFTER_SECONDS  # the same: what does not work is given up soon
     endings.LETTING_GO_SECONDS = LETTING_GO_SECONDS  # only in the processes: the deaf handler is given up soon
+    if "CRASH_HASTY" in os.environ:  # a database that is silent is given up soon
+        ledger.CALL_SECONDS = 1.0
     engine = create_async_engine(app.settings.sqlalchemy_url)
     pool = await asyncpg.create_pool(app.settings.asyncpg_dsn, min_size=0)
     provide(async_sessionmaker(engine, expire_on_commit=False))

@@ -113,6 +113,26 @@ async def test_sockets_half_open_while_jobs_end(
     await works_on(worker, scene)
 
 
+async def test_sockets_of_the_database_half_open_while_jobs_run(
+    processes: Children, scene: Scene, database_url: str
+) -> None:
+    """The database accepts and answers nothing: the worker notices in bounded time, claims nothing, and goes on when it is healed."""
+    async with TcpProxy(int(database_url.rpartition(":")[2].partition("/")[0])) as proxy:
+        worker = processes.worker(DATABASE_URL=proxy.url(database_url), HOMING_ATTEMPT_TIMEOUT="1s", CRASH_HASTY="1")
+        await worker.ready()
+        await scene.record(Asked(gate="hold"), AskedLeast(gate="hold"))
+        await scene.reached("runs", 2)
+        proxy.silence()
+        await worker.says("does not answer")
+        await scene.open("hold")
+        await proxy.heal()
+        await worker.says("the server is back")
+        await scene.settled()
+        assert await scene.outcomes() == {"done"}
+        assert await scene.count("effects") == 2
+        await works_on(worker, scene)
+
+
 async def test_worker_killed_between_settle_and_finish(
     relayed: Children, scene: Scene, jobs: Jobs, proxy: TcpProxy, redis_url: str
 ) -> None:

@@ -1,8 +1,9 @@
-"""What a lonely job asks of Redis: a wake-up, a claim, a finish, however many slots are free."""
+"""What a lonely job asks of Redis, however many slots are free, and how soon it is picked up."""
 
 import json
 import time
 from collections import Counter
+from statistics import median
 from uuid import uuid4
 
 import pytest
@@ -12,6 +13,8 @@ from homing.config.settings import Settings
 from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.redis import RedisEngine
+from homing.service import Loop
+from homing.worker import lanes
 from homing.worker.lanes import POLL_SECONDS
 from tests.contract.proxy import TcpProxy
 from tests.system import running
@@ -63,3 +66,42 @@ async def test_a_lonely_job_costs_three_commands(settings: Settings, concurrency
     # An idle lane asks by itself every few seconds: it ends its wait, claims, and waits again.
     assert sent.total() <= 3 * (JOBS + polls), sent
     assert 2 * JOBS <= sent[b"EVALSHA"] <= 2 * JOBS + polls, sent
+
+
+async def turned(loop: Loop) -> None:
+    """Wait for the next turn of a loop."""
+    last = loop.last_tick
+    await until(lambda: loop.last_tick > last, what=f"the loop {loop.name} turns")
+
+
+@pytest.mark.parametrize("delayed", [False, True], ids=["nothing delayed", "a delayed job in the queue"])
+async def test_an_idle_worker_picks_up_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, delayed: bool
+) -> None:
+    """After any idle time, the wait having been renewed again and again, a job starts within a tenth of a second."""
+    monkeypatch.setattr(lanes, "POLL_SECONDS", 0.05)
+    app = Homing("low-load")
+    started: list[float] = []
+
+    @app.queue("mail").handler("ping", on=Pinged, at_least_once=True)
+    async def ping(event: Pinged) -> None:
+        started.append(time.monotonic())
+
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
+    await engine.open()
+    async with running(app, settings, relay=False) as system:
+        assert system.worker is not None
+        claims = next(loop for loop in system.worker.loops if loop.name == "claim")
+        if delayed:
+            later = NewJob(id=JobId("later"), name="ping", data="{}", timestamp_ms=1, delay_seconds=600)
+            await engine.add("mail", [later])
+        waits = []
+        for number in range(9):
+            for _ in range(3):
+                await turned(claims)
+            added = time.monotonic()
+            await add_and_wait(engine, number)
+            waits.append(started[-1] - added)
+    await engine.close()
+    assert len(waits) == len(started)
+    assert median(waits) < 0.1

@@ -20,6 +20,9 @@ log = logging.getLogger("homing.ledger")
 CALL_SECONDS = 15.0
 """The longest a statement of ours may take; one that takes longer is given up and tried again later."""
 
+GIVING_UP_SECONDS = 1.0
+"""How long the driver may take to give up a statement. It asks a server that is silent to cancel it, and would wait for the answer."""
+
 LOCK_SECONDS = 10.0
 """The longest a statement of ours waits for a row that a handler's transaction holds."""
 
@@ -123,7 +126,8 @@ class Ledger:
         """Run one statement in a transaction of its own and return its rows."""
         arguments = statement.arguments(values)
         try:
-            return list(await self._open_pool().fetch(statement.numbered, *arguments))
+            async with asyncio.timeout(CALL_SECONDS + GIVING_UP_SECONDS):
+                return list(await self._open_pool().fetch(statement.numbered, *arguments))
         except Exception as error:
             raise _translate(error, self._where) from error
 
@@ -136,7 +140,8 @@ class Ledger:
     async def transaction(self) -> AsyncIterator["LedgerTransaction"]:
         """Several statements in one transaction of ours: committed at the end of the block, rolled back by an error."""
         try:
-            async with self._open_pool().acquire() as connection, connection.transaction():
+            pool = self._open_pool()
+            async with pool.acquire(timeout=CALL_SECONDS) as connection, connection.transaction():
                 yield LedgerTransaction(connection)
         except Exception as error:
             translated = _translate(error, self._where)
