@@ -22,7 +22,7 @@ from shop.trial.stage import Cast, Stage
 CAST = Cast(
     apis=2,
     relays=2,
-    workers=3,
+    workers=2,
     environment={
         "HOMING_LEASE": "5s",
         "HOMING_BEAT": "1s",
