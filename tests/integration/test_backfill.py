@@ -108,12 +108,13 @@ async def test_a_late_consumer_runs_once_for_each_past_event(settings: Settings)
 
 
 async def test_only_what_is_missing_in_the_range_is_opened(ledger: Ledger, sql: asyncpg.Connection) -> None:
-    """Other topics, other times, unrouted events, and what has a delivery under the old or the new name are passed over."""
+    """Other topics, other times, unrouted events, buried jobs of others, and what has a delivery under the old or the new name are passed over."""
     wanted = await events(sql, 3)
-    former, present, scheduled = await events(sql, 3)
+    former, present, scheduled, adopted = await events(sql, 4)
     await events(sql, 2, topic="test.other")
     await events(sql, 2, days=8)
     await sql.execute("UPDATE homing.outbox_events SET published_at = NULL WHERE id = $1", scheduled)
+    await sql.execute("UPDATE homing.outbox_events SET headers = '{\"raw\": true}' WHERE id = $1", adopted)
     for event_id, consumer in ((former, "q.former"), (present, "q.new"), (wanted[0], "q.first")):
         await sql.execute(
             "INSERT INTO homing.deliveries (event_id, consumer, queue, job_name) VALUES ($1, $2, 'q', 'j')",

@@ -1,10 +1,11 @@
 """Pruning takes what is old and finished, and nothing that anything still needs."""
 
 import asyncio
+import random
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -12,12 +13,15 @@ import pytest
 
 from homing.config.settings import Retention, Settings
 from homing.deadletters import DeadLetters, Death, report_text
+from homing.deadletters.redrive import Redrive
+from homing.errors import Refused, UnknownId
 from homing.events import foreign_id
 from homing.ids import first_id_at
+from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.service import Progress
 from homing.upkeep import Prune, Pruned
-from homing.upkeep.walks import Events, Jobs
+from homing.upkeep.walks import JOB_CANDIDATES, Events, Jobs
 from tests.waiting import until
 
 RETENTION = Retention(events=timedelta(days=30), inbox=timedelta(days=30), dead_letters=timedelta(days=90))
@@ -133,15 +137,23 @@ async def test_delivery_opened_while_pruning_keeps_its_event(
     assert await sql.fetchval("SELECT count(*) FROM homing.deliveries") == 2
 
 
-async def test_whoever_comes_after_prune_finds_no_event(ledger: Ledger, sql: asyncpg.Connection) -> None:
-    """A retry in place that waits for prune's lock opens nothing: event, delivery and letter have left as one."""
+@pytest.mark.parametrize("how", ["retry in place", "redrive"])
+async def test_whoever_comes_after_prune_finds_no_event(ledger: Ledger, sql: asyncpg.Connection, how: str) -> None:
+    """A retry in place and a redrive that wait for prune's lock open nothing: event, delivery and letter have left as one."""
     event_id = await adopted_event(sql)
     letter = await sql.fetchval(LETTER, event_id, 95, None)
     await sql.execute("UPDATE homing.deliveries SET outcome = 'dead'")
-    pruned = Events(lambda: UUID(int=2**128 - 1))
+
+    async def open_again() -> bool:
+        if how == "retry in place":
+            return await DeadLetters(ledger).adopt(event_id, "mail.send", 1, letter)
+        with pytest.raises((Refused, UnknownId)):
+            await Redrive(ledger).redrive(letter, Person("alice@here", "fixed"))
+        return False
+
     async with ledger.transaction() as transaction:
-        counts, _ = await pruned.step(transaction, RETENTION, 10)
-        opening = asyncio.create_task(DeadLetters(ledger).adopt(event_id, "mail.send", 1, letter))
+        counts, _ = await Events(lambda: UUID(int=2**128 - 1)).step(transaction, RETENTION, 10)
+        opening = asyncio.create_task(open_again())
 
         async def waits() -> bool:
             return bool(await sql.fetchval(WAITING))
@@ -196,6 +208,66 @@ async def test_letters_leave_by_their_own_age(ledger: Ledger, sql: asyncpg.Conne
     await sql.execute("UPDATE homing.deliveries SET settled_at = now() - interval '31 days'")
     assert (await prune(ledger)).pruned == Pruned(events=1, deliveries=1, lost=1)
     assert await sql.fetchval("SELECT count(*) FROM homing.dead_letters WHERE closed_at IS NULL") == 0
+
+
+async def test_what_any_row_needs_stays(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """Over random ledgers: an event leaves exactly when it is routed and every delivery and letter of it is past its window."""
+    draw = random.Random(11)  # noqa: S311 - a seed, so that a failure can be seen again
+    stays = set()
+    for _ in range(150):
+        event_id = await old_event(sql)
+        needed = False
+        for consumer in range(draw.randint(1, 3)):
+            outcome, days, origin = (
+                draw.choice([None, "done", "dead", "cancelled"]),
+                draw.choice([1, 20, 35]),
+                draw.choice(["outbox", "job"]),
+            )
+            await sql.execute(DELIVERY, event_id, str(consumer), outcome, days, origin)
+            needed |= outcome is None or days < {"outbox": 30, "job": 15}[origin]
+        died, closed = draw.choice([80, 100]), draw.choice([None, 1])
+        await sql.execute(LETTER, event_id, died, closed)
+        needed |= closed is None and died < 90
+        if draw.random() < 0.2:
+            await sql.execute("UPDATE homing.outbox_events SET published_at = NULL WHERE id = $1", event_id)
+            needed = True
+        if needed:
+            stays.add(event_id)
+    pruner = Prune(ledger, RETENTION.model_copy(update={"inbox": timedelta(days=15)}), page=20)
+    while await pruner.tick() is Progress.AGAIN:
+        pass
+    assert await events(sql) == stays
+    assert 20 < len(stays) < 140
+    orphans = "SELECT count(*) FROM homing.deliveries WHERE event_id <> ALL($1::uuid[])"
+    assert await sql.fetchval(orphans, list(stays)) == 0
+
+
+async def test_the_inbox_is_found_by_age(sql: asyncpg.Connection) -> None:
+    """Among many deliveries of ours, those of other producers cost what they are."""
+    await sql.execute(
+        "INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, outcome, settled_at)"
+        " SELECT gen_random_uuid(), 'c', 'q', 'j', 'done', now() - interval '40 days' FROM generate_series(1, 3000)"
+    )
+    await sql.execute(DELIVERY, uuid4(), "a", "done", 35, "job")
+    await sql.execute("ANALYZE homing.deliveries")
+    first: dict[str, object] = {"settled_at": datetime(2000, 1, 1, tzinfo=UTC), "event_id": UUID(int=0), "consumer": ""}
+    values = JOB_CANDIDATES.arguments(first | {"inbox_seconds": 1.0, "page": 500})
+    plan = await sql.fetch("EXPLAIN " + JOB_CANDIDATES.numbered, *values)
+    assert any("deliveries_inbox" in row[0] for row in plan)
+    assert not any("Sort" in row[0] for row in plan)
+
+
+async def test_jobs_forgotten_too_early_are_told_once(
+    ledger: Ledger, sql: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the engine keeps what the inbox forgets, and nobody declared it, the relay says so."""
+    for _ in range(3):
+        await sql.execute(DELIVERY, uuid4(), "a", "done", 35, "job")
+    pruner = Prune(ledger, RETENTION, page=1, outliving={"q": "queue q keeps them for ever", "other": "no"})
+    while await pruner.tick() is Progress.AGAIN:
+        pass
+    assert caplog.messages.count("queue q keeps them for ever") == 1
+    assert "no" not in caplog.messages
 
 
 async def test_silent_processes_are_forgotten(ledger: Ledger, sql: asyncpg.Connection) -> None:

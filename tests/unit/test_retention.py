@@ -9,7 +9,7 @@ import pytest
 
 from homing import FOREVER, Event, Homing, Keep
 from homing.app.options import DEFAULTS
-from homing.app.retention import Contract, check_retention
+from homing.app.retention import Contract, check_retention, outliving_jobs
 from homing.cli.main import main
 from homing.config.settings import Retention, Settings
 from homing.durations import days, seconds
@@ -62,6 +62,22 @@ def test_an_inbox_shorter_than_what_the_engine_keeps_is_refused(options: dict[st
     assert contract(message_id="amount", **options).errors == found.errors
     assert contract(Retention(inbox=days(32)), other_producers=True, deadline=days(31)).errors == ()
     assert contract(**options).errors == ()
+
+
+def test_queues_that_are_not_declared_are_known_by_what_would_be_wrong() -> None:
+    """For the relay, which meets jobs of other producers where nobody declared them: the sentence to log, by queue."""
+    app = Homing("test")
+    for name, declared in (("known", True), ("unknown", False), ("fine", False)):
+        keep = None if name == "fine" else FOREVER
+        queue = app.queue(name, other_producers=declared, keep_failed=keep)
+        queue.handler("send", on=Paid, at_least_once=True)(_send)
+    told = outliving_jobs(app.queues, app.handlers, Retention())
+    assert list(told) == ["unknown"]
+    assert "keep_failed keeps finished ones for ever" in told["unknown"]
+
+
+async def _send(event: Paid) -> None:
+    """Send."""
 
 
 def test_what_is_allowed_and_should_be_known_is_a_warning() -> None:

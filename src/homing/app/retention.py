@@ -43,6 +43,17 @@ def check_retention(queues: Iterable[Queue], handlers: Iterable[Handler], retent
     )
 
 
+def outliving_jobs(queues: Iterable[Queue], handlers: Iterable[Handler], retention: Retention) -> dict[str, str]:
+    """What to say, by queue, when jobs of other producers are found on a queue that was not declared to have them."""
+    undeclared = {queue.name for queue in queues if not queue.other_producers}
+    return {
+        handler.queue: f"queue {handler.queue} is not declared with other_producers=True, and has jobs of other producers: {error}"
+        for handler in handlers
+        if handler.queue in undeclared
+        for error in _outlived_inbox(handler, retention.inbox)
+    }
+
+
 def _outlived_inbox(handler: Handler, inbox: timedelta) -> Iterator[str]:
     """A job of another producer can start again while the engine has it, and must be remembered as long."""
     window = describe_seconds(inbox.total_seconds())

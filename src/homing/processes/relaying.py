@@ -2,6 +2,7 @@
 
 from homing.app.application import Homing
 from homing.app.options import DEFAULTS
+from homing.app.retention import outliving_jobs
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.deadletters.runner import CampaignRunner
@@ -36,7 +37,9 @@ class RelayLoops:
             rate=settings.look_rate,
         )
         self.unroutable = Unroutable(ledger)
-        self.prune = Prune(ledger, settings.retention)
+        self.prune = Prune(
+            ledger, settings.retention, outliving=outliving_jobs(app.queues, app.handlers, settings.retention)
+        )
         self.redrive = CampaignRunner(ledger)
         self.route = Loop("route", self.relay.tick, interval_seconds=settings.relay_poll.total_seconds())
         self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)

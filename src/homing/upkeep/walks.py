@@ -66,8 +66,12 @@ class Events:
 
 @dataclass(slots=True)
 class Jobs:
-    """Settled jobs of other producers, in the order of their settling: the inbox, and what was adopted with its event."""
+    """Settled jobs of other producers, in the order of their settling: the inbox, and what was adopted with its event.
 
+    `forgotten` is called with the queues whose jobs are remembered no more.
+    """
+
+    forgotten: Callable[[list[str]], None] = field(default=lambda _: None)
     _after: tuple[datetime, UUID, str] = field(default=(_LONG_AGO, _FIRST, ""))
 
     async def step(self, transaction: LedgerTransaction, retention: Retention, page: int) -> tuple[Pruned, bool]:
@@ -86,6 +90,7 @@ class Jobs:
         (inbox,) = await transaction.fetch(
             PRUNE_INBOX, event_ids=[row["event_id"] for row in rows], consumers=[row["consumer"] for row in rows]
         )
+        self.forgotten(inbox["queues"])
         more = len(rows) == page
         last = rows[-1] if more else None
         self._after = (
