@@ -40,6 +40,8 @@ from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 
 _DEFAULTS = Terms()
+_TRANSACTIONS = 8
+"""How many letters of a campaign are redriven at the same time: a slow disk would make one after the other a long wait."""
 
 IdsOption = Annotated[list[str] | None, typer.Option("--id", help="This letter; - reads ids from stdin.", metavar="ID")]
 EverythingOption = Annotated[bool, typer.Option("--everything", help="Every open letter.")]
@@ -102,7 +104,7 @@ def redrive_verb(
         confirm(f"Redrive {len(chosen.ids)} dead letters?", yes=yes)
         _redrive_each(session, settings, chosen.ids, person(_needed(why)))
     else:
-        terms = _terms(rate, canary, stop_after)
+        terms = Terms(rate=rate, canary=canary, stop_after=stop_after or None)
         _redrive_many(session, settings, chosen, terms, person(_needed(why)), yes=yes)
 
 
@@ -162,16 +164,16 @@ def _redrive_edited(session: Session, settings: Settings, chosen: Filter, file: 
 
 
 async def _run(settings: Settings, chosen: Filter, terms: Terms, who: Person) -> Progress:
-    async with open_ledger(settings, "redrive") as ledger:
-        runner = CampaignRunner(ledger)
+    async with open_ledger(settings, "redrive", connections=_TRANSACTIONS) as ledger:
+        runner = CampaignRunner(ledger, transactions=_TRANSACTIONS)
         campaign = await Campaigns(ledger).start(chosen, terms, who, runner=runner.id)
         return await _drive(ledger, runner, campaign.id, who)
 
 
 async def _resume(settings: Settings, campaign: UUID, who: Person) -> Progress:
-    async with open_ledger(settings, "redrive") as ledger:
+    async with open_ledger(settings, "redrive", connections=_TRANSACTIONS) as ledger:
         await Campaigns(ledger).resume(campaign, who)
-        return await _drive(ledger, CampaignRunner(ledger), campaign, who)
+        return await _drive(ledger, CampaignRunner(ledger, transactions=_TRANSACTIONS), campaign, who)
 
 
 async def _drive(ledger: Ledger, runner: CampaignRunner, campaign: UUID, who: Person) -> Progress:
@@ -213,13 +215,6 @@ def _require_alone(chosen: Filter, edit: Path | None, *, asked: list[bool]) -> N
         raise typer.BadParameter(
             "they stand alone: without conditions, and without each other", param_hint="--list, --stop, --resume"
         )
-
-
-def _terms(rate: float, canary: int, stop_after: int) -> Terms:
-    try:
-        return Terms(rate=rate, canary=canary, stop_after=stop_after or None)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--rate, --canary, --stop-after") from error
 
 
 def _needed(why: str | None) -> str:

@@ -24,6 +24,7 @@ class Refusal(Enum):
 
     UNKNOWN = "unknown letter"
     CLOSED = "closed"
+    OURS = "redriven by this campaign"
     EVENT_GONE = "event gone"
     DELIVERY_GONE = "delivery gone"
     NOT_DEAD = "not dead"
@@ -67,7 +68,7 @@ class Redrive:
                     await tx.fetch(EDIT, event_id=row["event_id"], consumer=row["consumer"], edited=edit.as_json())
                 await keep_action(tx, person, "redrive", _subject(row, edit), affected=1)
         except NothingRedriven:
-            raise (await why_refused(self._ledger, letter)).error from None
+            raise (await find_refusal(self._ledger, letter)).error from None
         return row
 
     async def dismiss(self, letters: Sequence[int], person: Person) -> list[int]:
@@ -88,20 +89,21 @@ async def reopen(tx: LedgerTransaction, letter: int, person: Person, campaign: U
     return row
 
 
-async def why_refused(where: Statements, letter: int) -> Refusing:
-    """What stands in the way of redriving a letter; asked after its transaction was rolled back."""
+async def find_refusal(where: Statements, letter: int, campaign: UUID | None = None) -> Refusing:
+    """What stands in the way of redriving a letter, for a campaign or without; asked after its transaction was rolled back."""
     rows = await where.fetch(STANDING, letter=letter)
-    return judge_standing(letter, rows[0] if rows else None)
+    return judge_standing(letter, rows[0] if rows else None, campaign)
 
 
-def judge_standing(letter: int, row: Row | None) -> Refusing:
+def judge_standing(letter: int, row: Row | None, campaign: UUID | None) -> Refusing:
     """The same for a row of `standing.sql`. Pure."""
     if row is None:
         return Refusing(Refusal.UNKNOWN, f"there is no dead letter {letter}")
     if row["closed_as"] is not None:
         by = f" by {row['closed_by']}" if row["closed_by"] else ""
+        ours = campaign is not None and row["campaign"] == campaign
         return Refusing(
-            Refusal.CLOSED,
+            Refusal.OURS if ours else Refusal.CLOSED,
             f"letter {letter} was closed as {row['closed_as']}{by} at {row['closed_at']:%Y-%m-%d %H:%M:%S} UTC",
         )
     if not row["event_there"]:

@@ -1,15 +1,19 @@
-"""Carrying campaigns out: a step at a time, under a lease, one transaction for each letter."""
+"""Carrying campaigns out: a page at a time, under a lease, one transaction for each letter."""
 
+import asyncio
 import logging
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from homing.clock import Clock, SystemClock
 from homing.deadletters.campaign import Campaign, Canary, Deaths, Pace, Pass, Stop, Take, Wait, decide
 from homing.deadletters.campaigns import LEASE_SECONDS, end_campaign
-from homing.deadletters.redrive import NothingRedriven, Refusing, reopen, why_refused
+from homing.deadletters.redrive import NothingRedriven, Refusal, find_refusal, reopen
+from homing.events.codec import dump_json
 from homing.ledger.actions import Person
-from homing.ledger.ledger import Ledger, LedgerTransaction
+from homing.ledger.ledger import Ledger
 from homing.schema.statement import load
 from homing.service import Progress
 
@@ -19,7 +23,8 @@ _HERE = "homing.deadletters"
 HOLD = load(_HERE, "hold_campaign")
 DUE = load(_HERE, "due_campaigns")
 PAGE_OF = load(_HERE, "page")
-COUNT = load(_HERE, "count_letter")
+COUNT = load(_HERE, "count_page")
+RECOUNT = load(_HERE, "recount")
 CANARY = load(_HERE, "canary")
 PASS_CANARY = load(_HERE, "pass_canary")
 DEATHS = load(_HERE, "deaths")
@@ -31,10 +36,6 @@ _NOBODY = "homing"
 """Who ends a campaign by itself."""
 
 
-class CampaignLost(Exception):  # noqa: N818 - what happened; it rolls one letter back and never leaves this module
-    """The campaign was stopped, or another runner took it: the letter in hand must be rolled back."""
-
-
 @dataclass(frozen=True, slots=True)
 class Advanced:
     """A campaign as it was before a step; `more` says that the next step need not wait."""
@@ -43,31 +44,39 @@ class Advanced:
     more: bool = False
 
 
+@dataclass(slots=True)
+class Page:
+    """What became of the letters of a page."""
+
+    redriven: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
 class CampaignRunner:
     """Advances running campaigns; any number of runners may, since a lease keeps each campaign to one and a guard each letter to once.
 
-    A runner that dies is followed by another when its lease ends; what it had redriven is counted, what it had not is still open.
+    `transactions`: how many letters are redriven at the same time, each on a connection of the ledger's. A runner that dies is followed by
+    another one when its lease ends; what it had redriven is counted then, what it had not is still open.
     """
 
-    def __init__(self, ledger: Ledger, *, clock: Clock | None = None) -> None:
+    def __init__(self, ledger: Ledger, *, transactions: int = 2, clock: Clock | None = None) -> None:
         self.id = uuid4()
         self._ledger = ledger
+        self._transactions = transactions
         self._clock = clock or SystemClock()
         self._paces: dict[UUID, Pace] = {}
 
     async def tick(self) -> Progress:
         """One step of every running campaign that nobody else carries out."""
         rows = await self._ledger.fetch(DUE, runner=self.id, most=MOST_AT_ONCE)
-        self._paces = {row["id"]: self._paces[row["id"]] for row in rows if row["id"] in self._paces}
         advanced = [await self.advance(row["id"]) for row in rows]
         return Progress.AGAIN if any(step is not None and step.more for step in advanced) else Progress.REST
 
     async def advance(self, campaign_id: UUID) -> Advanced | None:
         """One step of one campaign; `None` when it does not run, or is another runner's."""
-        row = await self._ledger.fetch_row(HOLD, campaign=campaign_id, runner=self.id, lease_seconds=LEASE_SECONDS)
-        if row is None:
+        campaign = await self._hold(campaign_id)
+        if campaign is None:
             return None
-        campaign = Campaign.of(row)
         match decide(campaign, await self._deaths(campaign), await self._canary(campaign)):
             case Stop(reason=reason):
                 await self._end(campaign, reason)
@@ -81,9 +90,20 @@ class CampaignRunner:
                 return Advanced(campaign, more=await self._take(campaign, most))
         return Advanced(campaign)
 
+    async def _hold(self, campaign_id: UUID) -> Campaign | None:
+        """The campaign under our lease; counted anew where its last runner may have died within a page."""
+        row = await self._ledger.fetch_row(HOLD, campaign=campaign_id, runner=self.id, lease_seconds=LEASE_SECONDS)
+        if row is None:
+            self._paces.pop(campaign_id, None)
+            return None
+        if campaign_id not in self._paces:
+            self._paces[campaign_id] = Pace(row["rate"], self._clock.monotonic())
+            row = await self._ledger.fetch_row(RECOUNT, campaign=campaign_id)
+        return None if row is None else Campaign.of(row)
+
     async def _take(self, campaign: Campaign, most: int) -> bool:
         """Redrive a page, as far as the pace allows; whether that leaves more to do at once."""
-        pace = self._paces.setdefault(campaign.id, Pace(campaign.terms.rate, self._clock.monotonic()))
+        pace = self._paces[campaign.id]
         most = min(most, pace.allowance(self._clock.monotonic()))
         if most == 0:
             return False
@@ -94,30 +114,46 @@ class CampaignRunner:
             await self._end(campaign, None)
             return False
         pace.spend(len(rows))
+        page = asyncio.create_task(self._redrive_page(campaign, [row["id"] for row in rows]))
         try:
-            for row in rows:
-                await self._redrive(campaign, row["id"])
-        except CampaignLost:
-            log.info("campaign %s was stopped, or goes on elsewhere", campaign.id)
-            return False
+            await asyncio.shield(page)
+        except asyncio.CancelledError:
+            await page  # what has begun is ended and counted
+            raise
         return pace.allowance(self._clock.monotonic()) > 0
 
-    async def _redrive(self, campaign: Campaign, letter: int) -> None:
-        """Redrive and count one letter in one transaction, or count why not in another."""
-        person = Person(campaign.started_by, campaign.reason)
-        try:
-            async with self._ledger.transaction() as tx:
-                await reopen(tx, letter, person, campaign.id)
-                await self._count(tx, campaign, letter, None)
-        except NothingRedriven:
-            refusing = await why_refused(self._ledger, letter)
-            async with self._ledger.transaction() as tx:
-                await self._count(tx, campaign, letter, refusing)
+    async def _redrive_page(self, campaign: Campaign, letters: Sequence[int]) -> None:
+        """Redrive the letters side by side and count them; after an error the page is taken again, and finds open what is left."""
+        page, left = Page(), iter(letters)
+        work = (self._redrive_some(campaign, left, page) for _ in range(self._transactions))
+        failures = [answer for answer in await asyncio.gather(*work, return_exceptions=True) if answer is not None]
+        if failures:
+            await self._ledger.fetch(RECOUNT, campaign=campaign.id)
+            raise failures[0]
+        counted = await self._ledger.fetch(
+            COUNT,
+            campaign=campaign.id,
+            runner=self.id,
+            last=letters[-1],
+            redriven=page.redriven,
+            refused=dump_json(dict(Counter(campaign.refused) + page.refused)),
+        )
+        if not counted:
+            log.info("campaign %s was ended, or goes on elsewhere", campaign.id)
+            await self._ledger.fetch(RECOUNT, campaign=campaign.id)
 
-    async def _count(self, tx: LedgerTransaction, campaign: Campaign, letter: int, refusing: Refusing | None) -> None:
-        refusal = None if refusing is None else refusing.refusal.value
-        if not await tx.fetch(COUNT, campaign=campaign.id, runner=self.id, letter=letter, refusal=refusal):
-            raise CampaignLost
+    async def _redrive_some(self, campaign: Campaign, left: Iterator[int], page: Page) -> None:
+        """One letter after the other, each in a transaction of its own, as long as there are any left."""
+        person = Person(campaign.started_by, campaign.reason)
+        for letter in left:
+            try:
+                async with self._ledger.transaction() as tx:
+                    await reopen(tx, letter, person, campaign.id)
+                page.redriven += 1
+            except NothingRedriven:
+                refusing = await find_refusal(self._ledger, letter, campaign.id)
+                if refusing.refusal is not Refusal.OURS:
+                    page.refused[refusing.refusal.value] += 1
 
     async def _deaths(self, campaign: Campaign) -> Deaths:
         row = await self._ledger.fetch_row(DEATHS, campaign=campaign.id, last_letter=campaign.last_letter)
@@ -136,6 +172,7 @@ class CampaignRunner:
         async with self._ledger.transaction() as tx:
             person = Person(_NOBODY, reason)
             ended = await end_campaign(tx, campaign.id, person, "stopped" if reason else "finished", runner=self.id)
+        self._paces.pop(campaign.id, None)
         if ended is not None and reason:
             log.error("campaign %s stopped after %d letters: %s", campaign.id, ended.redriven, reason)
         elif ended is not None:
