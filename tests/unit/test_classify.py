@@ -44,6 +44,7 @@ def test_permanent_errors_are_fatal_at_once(error: Exception) -> None:
     verdict = judged(error)
     assert isinstance(verdict, Fatal)
     assert verdict.report.error_class == type(error).__qualname__
+    assert verdict.report.reason == "permanent"
 
 
 @pytest.mark.parametrize("attempt", [FIRST, LAST])
@@ -89,6 +90,7 @@ def test_unknown_errors_are_tried_again_with_backoff(error: BaseException) -> No
     last = judged(error, LAST)
     assert isinstance(last, Fatal)
     assert last.report.error_class == type(error).__name__
+    assert last.report.reason == "exhausted"
 
 
 @pytest.mark.parametrize("error", [RetryLater(1), Throttled(1), OSError("net")])
@@ -96,7 +98,7 @@ def test_too_many_starts_are_fatal(error: Exception) -> None:
     """The net under endless postponing: the letter says how often, and what was last."""
     verdict = judged(error, Attempt(number=1, starts=10))
     assert isinstance(verdict, Fatal)
-    assert verdict.report.error_class == "StartedTooOften"
+    assert (verdict.report.error_class, verdict.report.reason) == ("StartedTooOften", "exhausted")
     assert "started 10 times without an end (max_starts=10)" in verdict.report.text
     assert type(error).__name__ in verdict.report.text
     assert not isinstance(judged(error, Attempt(number=1, starts=9)), Fatal)

@@ -47,6 +47,23 @@ def test_opening_gives_back_what_was_sealed() -> None:
     assert envelope.raw == data
 
 
+@pytest.mark.parametrize(
+    ("raw", "payload", "trace_id", "version"),
+    [
+        ('{"eventId": "e", "traceId": "t9", "version": 2, "payload": {"a": 1}}', {"a": 1}, "t9", 2),
+        ('{"traceId": 7, "version": "x", "payload": {"a": 1}}', {"a": 1}, None, 1),
+        ('{"a": 1}', {"a": 1}, None, 1),
+        ('{"payload": 3}', {"payload": 3}, None, 1),
+        ("[1]", {"raw": [1]}, None, 1),
+    ],
+)
+def test_an_adopted_job_is_taken_apart(raw: str, payload: dict[str, Any], trace_id: str | None, version: int) -> None:
+    """Another producer's job runs again as a delivery with the payload that was inside; what is no envelope stays for its handler to refuse."""
+    envelope = unseal(seal(key=KEY, opened_at=OPENED, payload_json=raw, headers={"raw": True}))
+    assert (envelope.payload, envelope.trace_id, envelope.version) == (payload, trace_id, version)
+    assert (envelope.delivery, envelope.event_id) == (KEY, EVENT)
+
+
 def test_a_foreign_job_has_no_delivery() -> None:
     """The three outer fields are enough; unknown ones are ignored."""
     envelope = unseal(json.dumps({"eventId": str(EVENT), "traceId": None, "payload": {"a": 1}, "more": True}))

@@ -14,6 +14,7 @@ from homing.deadletters.report import (
     MAX_TEXT,
     ErrorReport,
     clean,
+    clean_line,
     fits_jsonb,
     keepable_json,
     report_error,
@@ -64,6 +65,19 @@ def test_a_report_has_class_text_stack_and_place() -> None:
         "stack": report.stack,
         "frame": "test_report.py:fail",
     }
+
+
+def test_what_is_known_of_the_last_failure_is_kept() -> None:
+    """Whether no retry could help or none was left, and how often it had started; what nobody knows is left out."""
+    kept = json.loads(report_text("E", "x").final("exhausted").as_json(starts=12))
+    assert (kept["reason"], kept["starts"]) == ("exhausted", 12)
+    assert json.loads(report_text("E", "x").as_json()).keys() == {"class", "text", "stack", "frame"}
+
+
+def test_a_line_of_a_table_is_one_line() -> None:
+    """Line breaks are blanks, what terminals obey is replaced, and the end is cut off."""
+    assert clean_line("a\n\tb\x1b[31m  c") == "a b�[31m c"
+    assert clean_line("x" * 200, 10) == "x" * 10 + "… (190 more characters)"
 
 
 def test_causes_are_in_the_stack() -> None:

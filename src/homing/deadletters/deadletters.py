@@ -22,7 +22,7 @@ ADOPT = load(_HERE, "adopt")
 class Death:
     """A delivery that will not run again by itself. `generation` is `None` for a job that no relay made; `data` is its JSON text.
 
-    `attempts_made` counts the runs that counted; `starts` all of them, with snoozes, throttles and interruptions, where it is known.
+    `attempts_made` counts runs that counted; `starts`, where it is known, those and the snoozed ones and those without an end.
     """
 
     event_id: UUID
