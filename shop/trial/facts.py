@@ -1,6 +1,6 @@
 """What really happened, read afterwards: from the database, from the partners' own ledgers, and from the workers' logs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 
 from shop.loyalty.points import points_for
-from shop.trial.children import read_line
 from shop.trial.customers import Purchase
+from shop.trial.telling import delivered_again, dispatched_again, finished_runs
 
 EVENTS_PER_ORDER = 2
 DELIVERIES_PER_ORDER = 4
@@ -29,7 +29,7 @@ _ORDERS = """
     WHERE o.id = ANY($1::uuid[])"""
 
 _DELIVERIES = """
-    SELECT d.event_id, d.consumer, d.outcome, d.vanished FROM homing.deliveries d
+    SELECT d.outcome FROM homing.deliveries d
     JOIN homing.outbox_events e ON e.id = d.event_id WHERE e.aggregate_id = ANY($1::text[])"""
 
 
@@ -116,25 +116,12 @@ async def gather_facts(
         )
         for row in rows
     )
-    runs = list(_runs(logs))
-    again = {_delivery(run) for run in runs if int(str(run.get("starts", 1))) > 1}
-    again |= {(str(row["event_id"]), row["consumer"]) for row in deliveries if row["vanished"]}
+    runs = list(finished_runs(logs))
     return Facts(
         wanted=len(wanted),
         orders=orders,
         dead=sum(row["outcome"] == "dead" for row in deliveries),
         unsettled=sum(row["outcome"] is None for row in deliveries),
-        redelivered=len(again),
+        redelivered=len(delivered_again(runs) | dispatched_again(logs)),
         duplicates_skipped=sum(run["outcome"] == "duplicate" for run in runs),
     )
-
-
-def _runs(logs: Path) -> Iterator[dict[str, object]]:
-    """The finished runs that the workers logged, one line each."""
-    for log in sorted(logs.glob("worker-*.log")):
-        with log.open("rb") as lines:
-            yield from (line for line in map(read_line, lines) if "outcome" in line)
-
-
-def _delivery(run: dict[str, object]) -> tuple[str, str]:
-    return str(run.get("event_id")), str(run.get("consumer"))

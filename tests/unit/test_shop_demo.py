@@ -1,6 +1,8 @@
 """The demonstration's arithmetic: what it counts, and when it must not be believed."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -11,6 +13,7 @@ from shop.demo.verdict import Ledger, complaints, count
 from shop.trial.children import read_line
 from shop.trial.customers import purchases
 from shop.trial.facts import Facts, OrderFacts, Progress
+from shop.trial.telling import delivered_again, dispatched_again, finished_runs
 
 ORDER = OrderFacts(
     id=UUID(int=1),
@@ -116,3 +119,22 @@ def test_a_wrong_option_is_named(name: str, value: str) -> None:
 def test_the_last_words_of_a_killed_worker_are_no_run(line: bytes) -> None:
     """Half a line, or a line of another kind, is passed over."""
     assert read_line(line) == {}
+
+
+def test_the_logs_tell_what_was_done_again(tmp_path: Path) -> None:
+    """A job that counts two starts, a delivery with two runs, and one that a relay dispatched again; half a line counts for nothing."""
+    events = [str(UUID(int=number)) for number in range(4)]
+    runs = [
+        {"event_id": events[0], "consumer": "a.b", "outcome": "completed", "starts": 1},
+        {"event_id": events[1], "consumer": "a.b", "outcome": "completed", "starts": 2},
+        {"event_id": events[2], "consumer": "a.b", "outcome": "completed", "starts": 1},
+        {"event_id": events[2], "consumer": "a.b", "outcome": "duplicate", "starts": 1},
+        {"message": "worker ready"},
+    ]
+    told = {"message": f"delivery {events[3]}.1.a.b: job gone, dispatched again"}
+    (tmp_path / "worker-1.log").write_text("\n".join(map(json.dumps, runs)) + '\n{"outcome": "comp', encoding="utf-8")
+    (tmp_path / "relay-1.log").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    finished = list(finished_runs(tmp_path))
+    assert len(finished) == 4
+    assert delivered_again(finished) == {f"{events[1]}.a.b", f"{events[2]}.a.b"}
+    assert dispatched_again(tmp_path) == {f"{events[3]}.a.b"}

@@ -1,0 +1,39 @@
+"""What the logs of workers and relays tell: which runs ended how, and what was started or dispatched again."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from shop.trial.children import read_line
+
+_DISPATCHED_AGAIN = re.compile(r"delivery (?P<event>[0-9a-f-]{36})\.\d+\.(?P<consumer>\S+): .*dispatched again")
+
+Line = dict[str, object]
+
+
+def finished_runs(logs: Path) -> Iterator[Line]:
+    """The runs that the workers logged, one line each."""
+    yield from (line for line in _lines(logs, "worker-*.log") if "outcome" in line)
+
+
+def delivered_again(runs: Sequence[Line]) -> set[str]:
+    """Deliveries that were started more than once: their job says so, or there is more than one run of them."""
+    counted = Counter(map(_delivery, runs))
+    return {_delivery(run) for run in runs if int(str(run.get("starts", 1))) > 1 or counted[_delivery(run)] > 1}
+
+
+def dispatched_again(logs: Path) -> set[str]:
+    """Deliveries whose job was lost and made again, as the relays say."""
+    told = (_DISPATCHED_AGAIN.match(str(line.get("message"))) for line in _lines(logs, "relay-*.log"))
+    return {f"{found['event']}.{found['consumer']}" for found in told if found}
+
+
+def _lines(logs: Path, pattern: str) -> Iterator[Line]:
+    for log in sorted(logs.glob(pattern)):
+        with log.open("rb") as lines:
+            yield from map(read_line, lines)
+
+
+def _delivery(run: Line) -> str:
+    return f"{run.get('event_id')}.{run.get('consumer')}"
