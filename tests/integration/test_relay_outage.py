@@ -187,6 +187,47 @@ async def test_queue_that_cannot_be_claimed_from_does_not_hold_up_the_others(
             await until(partial(has_seen, seen, handled), 2, "the event is handled")
 
 
+async def test_queue_that_takes_no_jobs_rests_ever_longer_and_costs_the_others_nothing(
+    disposable_settings: Settings, disposable_valkey: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A queue whose keys are broken is tried a few times while the one beside it flows; mended, it gets the job that a broken script half made."""
+    seen: Counter[UUID] = Counter()
+    app = counting_app(seen)
+
+    @app.queue("broken").handler("do", on=AskedElsewhere, at_least_once=True)
+    async def do(event: AskedElsewhere) -> None:
+        seen[event.event_id] += 1
+
+    broken = QueueKeys("own", "broken").part("wait")
+    with Redis.from_url(disposable_valkey.url()) as client:
+        client.set(broken, "no list")
+        async with running(app, quick(disposable_settings, relay_poll=milliseconds(50)), worker=False) as system:
+            relay = system.relay
+            assert relay is not None
+            await until(lambda: len(relay.watch.epochs) == 2, what="both queues are verified")
+            await system.record(AskedElsewhere(number=0))
+            await until(lambda: "broken" not in relay.watch.epochs, what="the broken queue rests")
+            for number in range(1, 31):
+                await system.record(Asked(number=number))
+                await until(partial(waits, system, number), 5, "the job of the other queue waits")
+            tries = sum(line.startswith("queue broken") and "WRONGTYPE" in line for line in caplog.messages)
+            assert 1 <= tries <= 6
+            client.delete(broken)
+            relay.watch.trust("broken")
+            await until(lambda: "broken" in relay.watch.epochs, what="the queue is verified")
+
+            async def back() -> bool:
+                return (await system.engine.counts("broken")).waiting == 1
+
+            await until(back, what="its job waits")
+            assert await system.letters() == []
+
+
+async def waits(system: System, jobs: int) -> bool:
+    """Whether so many jobs wait in the sound queue."""
+    return (await system.engine.counts("work")).waiting == jobs
+
+
 def has_seen(seen: Counter[UUID], events: int) -> bool:
     """Whether so many events were handled."""
     return len(seen) == events

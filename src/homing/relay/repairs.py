@@ -47,15 +47,15 @@ class Repairs:
 
         `taken`: rows of `looked.sql`, so that no handler holds them and they are still unsettled.
         """
-        again = []
+        again: dict[DeliveryKey, Row] = {}
         for key, payload in (await self._payloads(taken, found)).items():
             error = self._death_instead(payload, taken[key])
             if error is not None:
                 await self._bury(payload, *error)
             elif found[key] is Finding.GONE or await self._engine.remove(queue, key.job_id):
-                again.append(payload)
-                _tell(key, found[key])
-        return await self._dispatcher.dispatch(again) if again else 0
+                again[key] = payload
+        _tell(queue, {key: found[key] for key in again})
+        return await self._dispatcher.dispatch(again.values()) if again else 0
 
     async def bury(self, queue: str, keys: Sequence[DeliveryKey], found: Mapping[DeliveryKey, Finding]) -> None:
         """Bury deliveries whose jobs have failed, with what the jobs tell."""
@@ -119,8 +119,17 @@ def foreign_result(end: JobEnd) -> str | None:
     return end.result if value is not None and fits_jsonb(value) else None
 
 
-def _tell(key: DeliveryKey, finding: Finding) -> None:
-    if finding is Finding.UNSETTLED:
-        log.error("delivery %s: PostgreSQL lost a commit, %s; dispatched again", key.job_id, finding.value)
-    else:
-        log.warning("delivery %s: job %s, dispatched again", key.job_id, finding.value)
+def _tell(queue: str, again: Mapping[DeliveryKey, Finding]) -> None:
+    """A line for each kind of finding: a page may be all of one kind."""
+    for finding in dict.fromkeys(again.values()):
+        keys = [key for key in again if again[key] is finding]
+        lost_commit = finding is Finding.UNSETTLED
+        log.log(
+            logging.ERROR if lost_commit else logging.WARNING,
+            "queue %s: %d jobs %s, dispatched again%s; the first is %s",
+            queue,
+            len(keys),
+            finding.value,
+            ": PostgreSQL lost a commit" if lost_commit else "",
+            keys[0].job_id,
+        )

@@ -4,6 +4,7 @@ This is what makes the engine's data disposable. Every delivery is looked at by 
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from homing.clock import Clock, SystemClock
 from homing.deadletters.deadletters import DeadLetters
+from homing.errors import HomingError, ServerUnavailable
 from homing.ids import DeliveryKey
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.look import Finding, Step, find, next_step
@@ -26,6 +28,8 @@ from homing.relay.repairs import Repairs
 from homing.relay.watch import QueueWatch
 from homing.schema.statement import load
 from homing.service import Progress
+
+log = logging.getLogger("homing.relay")
 
 OTHERS = load("homing.relay", "others")
 
@@ -66,14 +70,26 @@ class Sweep:
         self.findings: Counter[str] = Counter()
 
     async def tick(self) -> Progress:
-        """Look at one page of every queue; `AGAIN` when one of them was full. A queue that errs is reported after the others."""
+        """Look at one page of every queue; `AGAIN` when one of them was full.
+
+        A queue whose engine refuses the questions rests by itself; an engine or a ledger that is away is reported after all queues had
+        their turn.
+        """
+        epochs = self._watch.epochs
         answers = await asyncio.gather(
-            *(self._sweep(queue, epoch) for queue, epoch in self._watch.epochs.items()), return_exceptions=True
+            *(self._sweep(queue, epoch) for queue, epoch in epochs.items()), return_exceptions=True
         )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return Progress.AGAIN if any(answers) else Progress.REST
+        more = False
+        for queue, answer in zip(epochs, answers, strict=True):
+            match answer:
+                case bool():
+                    more |= answer
+                case HomingError() if not isinstance(answer, ServerUnavailable):
+                    self._watch.doubt(queue)
+                    log.error("queue %s cannot be looked at: %s", queue, answer)
+                case _:
+                    raise answer
+        return Progress.AGAIN if more else Progress.REST
 
     async def _sweep(self, queue: str, epoch: int) -> bool:
         if not await self._ledger.fetch(SWEEP, queue=queue, sweeper=self._id, lease_seconds=SWEEPER_SECONDS):
@@ -115,17 +131,22 @@ class Sweep:
         return {key_of(row): row for row in rows}
 
     async def _find(self, queue: str, rows: Sequence[Row]) -> dict[DeliveryKey, Finding]:
+        """What the engine shows of each.
+
+        What lives for long is audited, and what lives although its add failed (epoch 0): a script that breaks off in the middle leaves a
+        job behind that is in no list.
+        """
         keys = [key_of(row) for row in rows]
         traces = await self._engine.inspect(queue, [key.job_id for key in keys])
         found = {key: _finding(trace) for key, trace in zip(keys, traces, strict=True)}
         born_before = self._clock.now() - timedelta(seconds=audit.OLD_SECONDS - self._ledger.clock_offset_seconds)
-        old = {
+        suspects = {
             key.job_id: key
             for key, row in zip(keys, rows, strict=True)
-            if found[key] is Finding.ALIVE and row["opened_at"] <= born_before
+            if found[key] is Finding.ALIVE and (row["opened_at"] <= born_before or row["epoch"] == 0)
         }
-        for job_id in await self._audit.adrift(queue, old):
-            found[old[job_id]] = Finding.ADRIFT
+        for job_id in await self._audit.adrift(queue, suspects):
+            found[suspects[job_id]] = Finding.ADRIFT
         return found
 
 
