@@ -12,7 +12,7 @@ import pytest
 from tests.crash.shop_processes import ROOT
 
 LEDGER = re.compile(
-    r"ledger: orders=60 captured_once=60 captured_twice=0 lost=0 emails_missing=0 shipments=60 points_ok=60 "
+    r"ledger: orders=40 captured_once=40 captured_twice=0 lost=0 emails_missing=0 shipments=40 points_ok=40 "
     r"redelivered=(?P<redelivered>[1-9]\d*) duplicates_skipped=\d+ asked_again=\d+ kills=3 freezes=2 flushes=1 valkey_kills=1 "
     r"valkey_cuts=1 postgres_restarts=1 postgres_crashes=1 partner_faults=5 pruned=[1-9]\d* seed=1"
 )
@@ -20,9 +20,9 @@ LEDGER = re.compile(
 
 @pytest.mark.timeout(420)
 def test_a_small_soak_keeps_every_promise_under_every_fault(tmp_path: Path) -> None:
-    """Sixty orders while everything fails once: each counts once, the plan was carried out, and no process of it is left."""
+    """Forty orders while everything fails once: each counts once, the plan was carried out, and no process of it is left."""
     shown = subprocess.run(
-        [sys.executable, "-m", "shop.soak", "--orders=60", "--seconds=18", "--seed=1"],
+        [sys.executable, "-m", "shop.soak", "--orders=40", "--seconds=15", "--seed=1"],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
