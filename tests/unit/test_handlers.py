@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -157,6 +157,17 @@ def test_what_a_child_process_cannot_run_is_refused(function: Callable[..., Any]
     """cpu=True takes a plain function at the top of a module, and only what travels."""
     with pytest.raises(RegistrationError, match=re.escape(words)):
         inspect_parameters(function, Paid, at_least_once=True, cpu=True)
+
+
+def _plain_batch(events: Sequence[Paid]) -> None: ...
+
+
+def test_a_child_process_takes_no_batch() -> None:
+    """cpu=True and batch= exclude each other, in words."""
+    with pytest.raises(
+        RegistrationError, match="says cpu=True and batch=10: a child process takes one event at a time"
+    ):
+        inspect_parameters(_plain_batch, Paid, at_least_once=True, cpu=True, batch=10)
 
 
 def test_a_function_inside_a_function_cannot_be_found_by_a_child() -> None:

@@ -121,7 +121,7 @@ class Queue:
         """Register the decorated function as the consumer of an event.
 
         `async def` runs on the event loop, `def` in a thread of its own; `cpu=True` runs a `def` that takes only the event, and maybe
-        the `Job`, in a child process. `batch=100` calls an `async def` with up to so many events at once, as many as the queue's
+        the `Job`, in a child process. `batch=100` calls the function with up to so many events at once, as many as the queue's
         concurrency lets run together; it returns nothing, or a result per event.
 
         Its first parameter is the event. A parameter typed `Transaction[...]` gives the exactly-once effect; without one, say

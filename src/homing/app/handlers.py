@@ -104,6 +104,11 @@ class Handler:
         """The parameter that takes the transaction; `None` for handlers that run at least once."""
         return next((parameter for parameter in self.parameters if parameter.kind == "transaction"), None)
 
+    def result_of_one(self, value: Any) -> Any:
+        """The result of the one event that it was called with, from what it returned: a batch handler returns one per event."""
+        is_list = self.batch is not None and isinstance(value, (list, tuple)) and len(value) == 1
+        return value[0] if is_list else value
+
 
 def inspect_parameters(
     function: Callable[..., Any],
@@ -121,7 +126,7 @@ def inspect_parameters(
         raise RegistrationError(f"{where} is a generator: a handler does its work and returns")
     first, *rest = _typed_parameters(function, where)
     if batch is not None:
-        first = (first[0], _check_batch(where, function, first[1], batch))
+        first = (first[0], _check_batch(where, first[1], batch))
     if not (inspect.isclass(first[1]) and issubclass(event, first[1]) and issubclass(first[1], Event)):
         raise RegistrationError(
             f"{where} is registered on={event.__name__}, but its first parameter {first[0]!r} is {_name(first[1])}: "
@@ -134,6 +139,8 @@ def inspect_parameters(
                 f"{where}: {parameter.name!r} is {parameter.type}: say which session, as in Transaction[AsyncSession]"
             )
     _check_guarantee(where, parameters, at_least_once=at_least_once)
+    if cpu and batch is not None:
+        raise RegistrationError(f"{where} says cpu=True and batch={batch}: a child process takes one event at a time")
     if cpu:
         _check_cpu(where, function, parameters)
     return parameters
@@ -205,12 +212,10 @@ def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_
         )
 
 
-def _check_batch(where: str, function: Callable[..., Any], annotation: Any, batch: int) -> Any:
+def _check_batch(where: str, annotation: Any, batch: int) -> Any:
     """The event class inside `Sequence[...]`, when the handler may take batches."""
     if batch < 1:
         raise RegistrationError(f"{where} says batch={batch}: at least 1 event a call")
-    if not inspect.iscoroutinefunction(function):
-        raise RegistrationError(f"{where} says batch={batch} and is a plain function: batch handlers are `async def`")
     if get_origin(annotation) not in (Sequence, list) or not get_args(annotation):
         raise RegistrationError(
             f"{where} says batch={batch}: annotate its first parameter as Sequence[...] of the event"

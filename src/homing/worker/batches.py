@@ -8,37 +8,27 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
-from uuid import UUID
 
 from homing.app.handlers import Handler, Kind
-from homing.errors import AttemptTimeout, PermanentError
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS
-from homing.schema.statement import load
 from homing.trace import Trace, enter_trace
+from homing.worker.batch_calling import Endings, call_batch
+from homing.worker.batch_in_thread import perform_batch_in_thread
+from homing.worker.batch_settling import FINISH_BATCH, SETTLE_BATCH, finish_values, first_of_each, settle_values
 from homing.worker.calling import Caller
 from homing.worker.coalescer import Coalescer
-from homing.worker.endings import (
-    LETTING_GO_SECONDS,
-    Ending,
-    Raised,
-    Returned,
-    Stopped,
-    Unsure,
-    returned,
-    torn,
-)
+from homing.worker.endings import Ending, Returned, Stopped, Unsure, torn
 from homing.worker.gating import Gatekeeper
 from homing.worker.performing import AtLeastOnce, Once
 from homing.worker.run import Run
-from homing.worker.settling import kept_result
-from homing.worker.transactions import AnySource, HandlerTransaction, TransactionSource, is_connection_error
-
-SETTLE_BATCH = load("homing.worker", "settle_batch")
-FINISH_BATCH = load("homing.worker", "finish_batch")
-
-Endings = dict[int, Ending]
-"""What came of the runs of a batch, by their place in it; a place that is missing must be run alone."""
+from homing.worker.transactions import (
+    AnySource,
+    HandlerTransaction,
+    ThreadTransactionSource,
+    TransactionSource,
+    is_connection_error,
+)
 
 
 class Guarantee(Protocol):
@@ -123,24 +113,25 @@ class BatchOnce(Batching):
         places = [place for place, run in enumerate(runs) if not self._one.seems_expired(run)]
         if not places:
             return {}
+        fresh = [runs[place] for place in places]
         try:
-            async with self._source(runs[0].handler).open() as transaction:
-                endings = await self._settle_and_call([runs[place] for place in places], transaction)
+            endings = await self._perform_fresh(fresh, self._source(fresh[0].handler))
         except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's
             if is_connection_error(error):
                 return dict.fromkeys(places, Unsure(f"{type(error).__name__}: {error}"))
             return {}
         return zip_endings(places, endings)
 
+    async def _perform_fresh(self, runs: Sequence[Run], source: AnySource) -> Endings:
+        if runs[0].handler.kind == "thread":
+            return await perform_batch_in_thread(runs, cast("ThreadTransactionSource", source), self._caller)
+        async with cast("TransactionSource", source).open() as transaction:
+            return await self._settle_and_call(runs, transaction)
+
     async def _settle_and_call(self, runs: Sequence[Run], transaction: HandlerTransaction) -> Endings:
         async with asyncio.timeout(LOCK_SECONDS):
-            rows = await transaction.fetch_all(
-                SETTLE_BATCH,
-                event_ids=[run.event_id for run in runs],
-                consumers=[run.consumer for run in runs],
-                generations=[run.generation for run in runs],
-            )
-        places = _first_of_each(runs, {(row["event_id"], row["consumer"], row["generation"]) for row in rows})
+            rows = await transaction.fetch_all(SETTLE_BATCH, **settle_values(runs))
+        places = first_of_each(runs, rows)
         if not places:
             return {}
         members = [runs[place] for place in places]
@@ -153,38 +144,18 @@ class BatchOnce(Batching):
         self, members: Sequence[Run], results: Sequence[Returned], began: str, transaction: HandlerTransaction
     ) -> Sequence[Ending]:
         await transaction.flush()
-        last = await transaction.fetch(
-            FINISH_BATCH,
-            event_ids=[run.event_id for run in members],
-            consumers=[run.consumer for run in members],
-            results=[kept_result(result.result) for result in results],
-        )
+        last = await transaction.fetch(FINISH_BATCH, **finish_values(members, results))
         now = None if last is None else last["transaction_id"]
         if now != began:
             return [torn(began, now)] * len(members)
         await transaction.commit()
         return results
 
-    def _source(self, handler: Handler) -> TransactionSource:
+    def _source(self, handler: Handler) -> AnySource:
         parameter = handler.transaction
         if parameter is None:
             raise AssertionError(f"{handler.consumer} takes no transaction")
-        return cast("TransactionSource", self._sources[parameter.type, handler.kind])
-
-
-def _first_of_each(runs: Sequence[Run], settled: set[tuple[UUID, str, int | None]]) -> list[int]:
-    """The place of the first run of every settled row.
-
-    A job that was dispatched again may stand in the batch beside its first run: it goes alone, and finds the row done.
-    """
-    left = set(settled)
-    places = []
-    for place, run in enumerate(runs):
-        key = (run.event_id, run.consumer, run.generation)
-        if key in left:
-            left.remove(key)
-            places.append(place)
-    return places
+        return self._sources[parameter.type, handler.kind]
 
 
 def zip_endings(places: Sequence[int], results: "Sequence[Ending] | dict[int, Ending]") -> Endings:
@@ -192,42 +163,3 @@ def zip_endings(places: Sequence[int], results: "Sequence[Ending] | dict[int, En
     if isinstance(results, dict):
         return {places[member]: ending for member, ending in results.items()}
     return dict(zip(places, results, strict=True))
-
-
-async def call_batch(runs: Sequence[Run], caller: Caller, session: object) -> list[Returned] | Endings:
-    """Call a batch handler once: a result per run, or the endings of those that were told to end; the others go alone.
-
-    The time of one attempt is the time of the whole batch.
-    """
-    handler = runs[0].handler
-    events = [run.event for run in runs]
-    task = asyncio.create_task(_contain(handler, events, caller.arguments(runs[0], session)))
-    told = [run.watch(task) for run in runs]
-    waited: set[asyncio.Future[Any]] = {task, *told}
-    await asyncio.wait(waited, timeout=caller.timeout_seconds(runs[0]), return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=LETTING_GO_SECONDS)
-    if task.done() and not task.cancelled() and isinstance(task.result(), list):
-        return cast("list[Returned]", task.result())
-    return {
-        place: Raised(AttemptTimeout(run.cause.value), run.cause, stuck=not task.done())
-        for place, run in enumerate(runs)
-        if run.cause is not None
-    }
-
-
-async def _contain(handler: Handler, events: Sequence[Any], arguments: dict[str, Any]) -> list[Returned] | Raised:
-    try:
-        value = await handler.function(events, **arguments)
-    except BaseException as error:  # noqa: BLE001 - the batch has failed; each run alone will show whose failure it is
-        return Raised(error)
-    if value is None:
-        return [Returned("null")] * len(events)
-    if not isinstance(value, (list, tuple)) or len(value) != len(events):
-        return Raised(
-            PermanentError(f"a batch of {len(events)} returned {type(value).__name__}, not a result per event")
-        )
-    results = [returned(result) for result in value]
-    refused = next((result for result in results if isinstance(result, Raised)), None)
-    return refused if refused is not None else cast("list[Returned]", results)

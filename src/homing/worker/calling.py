@@ -59,20 +59,19 @@ async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: flo
     Whatever it raises (`CancelledError`, `SystemExit`, exception groups) is this run's failure and nobody else's.
     """
     task = asyncio.create_task(_contain(run, arguments), name=f"run:{run.job.lease.job_id}")
-    return await await_ending(run, task, task, lambda: _stack_of(task), timeout_seconds)
+    return await await_ending(run, task, task, lambda: stack_of(task), timeout_seconds)
 
 
 async def _contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     try:
-        if run.handler.batch is None:
-            return returned(await run.handler.function(run.event, **arguments))
-        value = await run.handler.function([run.event], **arguments)
+        value = await run.handler.function(run.argument, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
         return Raised(error)
-    return returned(value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value)
+    return returned(run.handler.result_of_one(value))
 
 
-def _stack_of(task: asyncio.Task[Any]) -> str:
+def stack_of(task: asyncio.Task[Any]) -> str:
+    """Where a task stands now, as a traceback shows it."""
     return "".join(traceback.format_list(traceback.StackSummary.extract(_frames(task.get_coro()))))
 
 

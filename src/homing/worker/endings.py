@@ -86,7 +86,7 @@ async def await_ending(
     if not ending.done():
         await asyncio.wait({ending}, timeout=LETTING_GO_SECONDS)
     if not ending.done():
-        _report_stuck(run, stack())
+        report_stuck(run, stack())
         return Raised(_cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
     ended: T | Raised = Raised(asyncio.CancelledError()) if ending.cancelled() else ending.result()
     if isinstance(ended, Raised) and run.cause is not None:
@@ -118,7 +118,8 @@ def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None)
     return error or asyncio.CancelledError()
 
 
-def _report_stuck(run: Run, stack: str) -> None:
+def report_stuck(run: Run, stack: str) -> None:
+    """Say which handler goes on although it was told to end, and where it stands."""
     log.error(
         "%s (%s) was told to end and has not for %g s: %s\n%s",
         run.handler.location,

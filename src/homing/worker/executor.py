@@ -86,9 +86,9 @@ class Executor:
 
     @property
     def stuck(self) -> int:
-        """Handlers that were told to end, were given up, and still run."""
+        """Handlers that were told to end, were given up, and still run; a batch counts once."""
         self._stuck = [run for run in self._stuck if not run.ended]
-        return len(self._stuck)
+        return len({run.handled_by for run in self._stuck})
 
     def cancel_all(self, cause: Cause) -> None:
         """Tell every run to end."""

@@ -90,6 +90,16 @@ class Run:
         )
 
     @property
+    def argument(self) -> Event | list[Event]:
+        """What its handler gets when it runs alone."""
+        return self.event if self.handler.batch is None else [self.event]
+
+    @property
+    def handled_by(self) -> Running | None:
+        """The handler at work on it; the runs of a batch share one."""
+        return self._running
+
+    @property
     def ended(self) -> bool:
         """Whether the handler does nothing any more."""
         return self._running is None or self._running.done()

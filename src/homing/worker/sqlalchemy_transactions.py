@@ -179,6 +179,10 @@ class OpenThreadTransaction:
         row = result.mappings().first() if result.returns_rows else None
         return None if row is None else dict(row)
 
+    def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
+        result = self._connection.execute(_clause(statement), statement_values(statement, values))
+        return [dict(row) for row in result.mappings()]
+
     def flush(self) -> None:
         self.session.flush()
 

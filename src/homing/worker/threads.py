@@ -21,7 +21,8 @@ class ThreadRun(Generic[T]):
     that work which never ends does not keep the process.
     """
 
-    def __init__(self, name: str, work: Callable[[], T]) -> None:
+    def __init__(self, name: str, work: Callable[[], T], on_cancel: Callable[[], None] | None = None) -> None:
+        self._on_cancel = on_cancel
         self._loop = asyncio.get_running_loop()
         self.ending: asyncio.Future[T] = self._loop.create_future()
         context = contextvars.copy_context()
@@ -29,7 +30,9 @@ class ThreadRun(Generic[T]):
         self._thread.start()
 
     def cancel(self) -> None:
-        """Nothing can be done to a thread; whoever works in it looks at `told_to_end`."""
+        """Nothing can be done to a thread; whoever works in it looks at `told_to_end`, or is told by `on_cancel`."""
+        if self._on_cancel is not None:
+            self._on_cancel()
 
     def done(self) -> bool:
         """Whether the thread has ended."""
@@ -63,10 +66,10 @@ async def call_in_thread(run: Run, work: Callable[[], Returned | Raised], timeou
 def contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     """Call a plain function; whatever it raises is this run's failure and nobody else's."""
     try:
-        value = run.handler.function(run.event, **arguments)
+        value = run.handler.function(run.argument, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
         return Raised(error)
-    return returned(value)
+    return returned(run.handler.result_of_one(value))
 
 
 def _carried(error: BaseException) -> BaseException:

@@ -69,6 +69,10 @@ class ThreadTransaction(Protocol):
         """Run one of Homing's statements in this transaction; its first row, if any."""
         ...
 
+    def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
+        """Run one of Homing's statements in this transaction; its rows."""
+        ...
+
     def flush(self) -> None:
         """Send what the session still holds, and refuse what the database refuses."""
         ...

@@ -153,6 +153,11 @@ class Worker:
         return sum(len(lane.runs) for lane in self._lanes)
 
     @property
+    def stuck(self) -> int:
+        """Handlers that were told to end, were given up, and still run."""
+        return self._executor.stuck
+
+    @property
     def loops(self) -> Sequence[Loop]:
         """The background loops, for health."""
         return tuple(self._loops)
