@@ -122,3 +122,22 @@ async def test_what_is_elsewhere_is_done_when_it_was_handed_over(settings: Setti
         await look(system)  # as after a settle that failed: the job is there, so it was handed over
         assert await system.unsettled() == 0
         assert (await system.engine.counts(QUEUE)).waiting == 1
+
+
+async def test_what_another_topic_says_of_a_consumer_counts_for_its_events_alone(settings: Settings) -> None:
+    """A name that once meant another system, under another topic, settles nothing of ours: swallowed by a stranger, it is dispatched again."""
+    app = Homing("test")
+
+    @app.queue(QUEUE).handler("print", on=Placed, at_least_once=True)
+    async def label(event: Placed) -> None: ...
+
+    async with running(app, quick(settings, look=seconds(60)), worker=False) as system:
+        await system.sql.execute(
+            "INSERT INTO homing.subscriptions (topic, consumer, queue, job_name, mode)"
+            " VALUES ('a.former.topic', 'labels.print', 'labels', 'print', 'foreign')"
+        )
+        await handed_over(system, Placed())
+        await system.engine.complete(await taken(system), "null", mark=None, keep=KEEP, claim_next=None)
+        await look(system)
+        assert await system.deliveries() == {"labels.print": None}
+        assert (await system.engine.counts(QUEUE)).waiting == 1

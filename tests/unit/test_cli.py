@@ -211,6 +211,25 @@ def test_check_says_what_node_workers_heed(capsys: pytest.CaptureFixture[str], t
     assert "a Node worker that shares it heeds this only with a `limiter` set" in capsys.readouterr().out
 
 
+def test_check_shows_what_is_promised_of_other_systems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Consumers that live elsewhere are listed with their mode, and a queue that they share with handlers is told of."""
+    others = (
+        '\napp.queue("labels").consumer("print", on=OrderPlaced, foreign=True)'
+        '\norders.consumer("export", on=OrderPlaced, elsewhere=True)\n'
+    )
+    write_module(tmp_path, "others_app", _APP + others)
+    assert main(["--json", "--app", "others_app:app", "check"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {line["consumer"]: line["guarantee"] for line in shown["handlers"]} == {
+        "orders.confirm": "at least once",
+        "labels.print": "foreign",
+        "orders.export": "elsewhere",
+    }
+    assert [note.split(":")[0] for note in shown["notes"]] == [
+        "queue orders has handlers here and orders.export in another system"
+    ]
+
+
 def test_check_ends_with_1_for_an_event_without_a_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """An event class that nobody consumes is found by `homing check`, by name."""
     forgotten = '\nclass OrderLost(Event, topic="order.lost"):\n    order_id: int\n'

@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from homing.clock import Clock, SystemClock
 from homing.deadletters.deadletters import DeadLetters
@@ -31,7 +31,7 @@ from homing.service import Progress
 
 log = logging.getLogger("homing.relay")
 
-OTHERS = load("homing.relay", "others")
+MODES = load("homing.relay", "modes")
 
 PAGE = 500
 SWEEPER_SECONDS = 10.0
@@ -103,8 +103,8 @@ class Sweep:
     async def _look(self, queue: str, epoch: int, rows: Sequence[Row]) -> int:
         """Compare and repair; the number of rows that no handler held."""
         found = await self._find(queue, rows)
-        modes = {row["consumer"]: row["mode"] for row in await self._ledger.fetch(OTHERS)}
-        steps = {key: next_step(finding, modes.get(key.consumer)) for key, finding in found.items()}
+        modes = await self._modes(rows)
+        steps = {key: next_step(finding, modes.get((key.event_id, key.consumer))) for key, finding in found.items()}
         to_settle = [key for key, step in steps.items() if step is Step.SETTLE]
         settled = await self._repairs.settle(queue, to_settle) if to_settle else 0
         taken = await self._looked(epoch, {key: step for key, step in steps.items() if step is not Step.SETTLE})
@@ -115,6 +115,15 @@ class Sweep:
         if dead:
             await self._repairs.bury(queue, dead, found)
         return len(taken) + settled
+
+    async def _modes(self, rows: Sequence[Row]) -> dict[tuple[UUID, str], str]:
+        """Of the deliveries for other systems, what was promised there."""
+        found = await self._ledger.fetch(
+            MODES,
+            event_ids=[row["event_id"] for row in rows],
+            consumers=[row["consumer"] for row in rows],
+        )
+        return {(row["event_id"], row["consumer"]): row["mode"] for row in found}
 
     async def _looked(self, epoch: int, steps: dict[DeliveryKey, Step]) -> dict[DeliveryKey, Row]:
         """Write down what was found of each; the rows that were unsettled and that nobody held."""

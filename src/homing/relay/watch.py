@@ -85,11 +85,12 @@ class QueueWatch:
     async def _identify(self, queue: str, identity: str, settings: QueueSettings) -> int | None:
         """The epoch of this incarnation of the queue's data; `None` when it is of a deposed server.
 
-        Settings are pushed before the ledger hears of a new incarnation: a process that dies in between leaves it to the next one.
+        Settings are pushed before the ledger hears of a new incarnation: a process that dies in between leaves it to the next one. A pause
+        that either side knows stays, since it may be the newer word: one too many is seen, one too few runs what somebody had stopped.
         """
         known, current = await self._epochs(queue, identity)
         if known is None:
-            await self._engine.push_settings(queue, settings)
+            await self._engine.push_settings(queue, settings if settings.paused is True else limits_of(settings))
             self._pushed[queue] = (identity, limits_of(settings))
             new = await self._ledger.fetch_row(IDENTIFY, queue=queue, identity=identity)
             if new is not None:
