@@ -50,6 +50,16 @@ def fresh_ledger(server: EmbeddedPostgres) -> str:
     return server.url(name)
 
 
+def emptied(url: str) -> str:
+    """The URL of a ledger that tests share, without anything that the test before left in it."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "TRUNCATE homing.outbox_events, homing.deliveries, homing.dead_letters, homing.subscriptions, homing.queues,"
+            " homing.queue_epochs, homing.operator_actions, homing.workers"
+        )
+    return url
+
+
 async def _migrate(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:

@@ -15,12 +15,14 @@ from homing import Event, Homing
 from homing.cli.main import main
 from homing.clock import SystemClock
 from homing.config.settings import Retention, Settings
+from homing.embedded import EmbeddedPostgres
 from homing.errors import Refused
 from homing.ids import new_event_id
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.upkeep import Backfill, Range
 from homing.upkeep.walks import Events
+from tests.own_servers import emptied, fresh_ledger
 from tests.system import quick, running
 from tests.waiting import until
 
@@ -42,6 +44,17 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 
 class Paid(Event, topic="backfill.paid"):
     amount: int
+
+
+@pytest.fixture(scope="module")
+def _ledger_url(postgres_server: EmbeddedPostgres) -> str:
+    return fresh_ledger(postgres_server)
+
+
+@pytest.fixture
+def database_url(_ledger_url: str) -> str:
+    """One ledger for the tests of this module, emptied before each."""
+    return emptied(_ledger_url)
 
 
 @pytest.fixture
@@ -161,21 +174,16 @@ async def test_nothing_is_opened_of_an_event_that_prune_takes(ledger: Ledger, sq
     assert await owners(sql) == set()
 
 
-@pytest.mark.parametrize(
-    ("consumer", "topic", "told"),
-    [
+async def test_a_consumer_without_a_route_is_refused(ledger: Ledger, sql: asyncpg.Connection) -> None:
+    """Whoever is not subscribed, or was retired, gets nothing, and is told what there is."""
+    await sql.execute("UPDATE homing.subscriptions SET retired_at = now() WHERE consumer = 'q.first'")
+    for consumer, topic, told in (
         ("q.nobody", "test.old", "its consumers are q.first, q.new"),
         ("q.new", "test.none", "nobody is subscribed to 'test.none', only to test.old"),
         ("q.first", "test.old", "was retired at"),
-    ],
-)
-async def test_a_consumer_without_a_route_is_refused(
-    ledger: Ledger, sql: asyncpg.Connection, consumer: str, topic: str, told: str
-) -> None:
-    """Whoever is not subscribed, or was retired, gets nothing, and is told what there is."""
-    await sql.execute("UPDATE homing.subscriptions SET retired_at = now() WHERE consumer = 'q.first'")
-    with pytest.raises(Refused, match=told):
-        await Backfill(ledger, chosen(consumer, topic)).require_route()
+    ):
+        with pytest.raises(Refused, match=told):
+            await Backfill(ledger, chosen(consumer, topic)).require_route()
 
 
 @pytest.fixture

@@ -13,10 +13,12 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from homing import once
+from homing.embedded import EmbeddedPostgres
 from homing.errors import RecordError, TransactionRequiredError
 from homing.outbox import expect_ledger
 from homing.worker.classify import is_conflict
 from tests.integration.record_kinds import KINDS, open_change
+from tests.own_servers import emptied, fresh_ledger
 from tests.waiting import until
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -26,6 +28,17 @@ async def first(tx: Any, message: Any, consumer: str = "hooks.paid") -> bool:
     """Call `once` the way this kind of connection wants it."""
     answer: Any = once(tx, consumer, message)
     return bool(await answer if inspect.isawaitable(answer) else answer)
+
+
+@pytest.fixture(scope="module")
+def _ledger_url(postgres_server: EmbeddedPostgres) -> str:
+    return fresh_ledger(postgres_server)
+
+
+@pytest.fixture
+def database_url(_ledger_url: str) -> str:
+    """One ledger for the tests of this module, emptied before each."""
+    return emptied(_ledger_url)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from homing.config.settings import Retention, Settings
 from homing.deadletters import DeadLetters, Death, report_text
 from homing.deadletters.redrive import Redrive
+from homing.embedded import EmbeddedPostgres
 from homing.errors import Refused, UnknownId
 from homing.events import foreign_id
 from homing.ids import first_id_at
@@ -22,6 +23,7 @@ from homing.ledger.ledger import Ledger
 from homing.service import Progress
 from homing.upkeep import Prune, Pruned
 from homing.upkeep.walks import JOB_CANDIDATES, Events, Jobs
+from tests.own_servers import emptied, fresh_ledger
 from tests.waiting import until
 
 RETENTION = Retention(events=timedelta(days=30), inbox=timedelta(days=30), dead_letters=timedelta(days=90))
@@ -42,6 +44,17 @@ VALUES ($1, CASE WHEN $3::int IS NULL THEN 'mail.send' ELSE 'mail.' || $3 END, 1
 RETURNING id
 """
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture(scope="module")
+def _ledger_url(postgres_server: EmbeddedPostgres) -> str:
+    return fresh_ledger(postgres_server)
+
+
+@pytest.fixture
+def database_url(_ledger_url: str) -> str:
+    """One ledger for the tests of this module, emptied before each."""
+    return emptied(_ledger_url)
 
 
 @pytest.fixture

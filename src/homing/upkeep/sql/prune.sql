@@ -3,7 +3,8 @@
 --   deliveries, of those that no relay made, and of open letters).
 -- Result: events, deliveries, inbox, lost: how many rows left; inbox are deliveries of jobs that no relay made, lost are open letters past
 --   their window, which nobody can redrive any more.
--- Guard: re-read here, in a statement of its own, so that what was opened before the lock is seen. Locks: the rows.
+-- Guard: re-read here, in a statement of its own, so that what was opened before the lock is seen; a job of another producer that
+--   succeeds late, in this very moment, stays in the inbox. Locks: the rows.
 -- Index: deliveries_pkey, dead_letters_open, outbox_events_pkey.
 WITH v AS (
   SELECT i FROM unnest((:ids)::uuid[]) i
@@ -14,7 +15,10 @@ WITH v AS (
   AND NOT EXISTS (
     SELECT FROM homing.dead_letters l WHERE l.event_id = i AND l.closed_at IS NULL
       AND l.failed_at > now() - make_interval(secs => (:letters_seconds)::float8))),
-x AS (DELETE FROM homing.deliveries d USING v WHERE d.event_id = v.i RETURNING d.origin),
+x AS (
+  DELETE FROM homing.deliveries d USING v
+  WHERE d.event_id = v.i AND (d.origin = 'outbox' OR d.settled_at < now() - make_interval(secs => (:inbox_seconds)::float8))
+  RETURNING d.origin),
 y AS (DELETE FROM homing.outbox_events e USING v WHERE e.id = v.i RETURNING e.id),
 z AS (DELETE FROM homing.dead_letters l USING v WHERE l.event_id = v.i AND l.closed_at IS NULL RETURNING l.id)
 SELECT (SELECT count(*) FROM y) AS events, (SELECT count(*) FROM x WHERE origin = 'outbox') AS deliveries,
