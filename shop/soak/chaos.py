@@ -17,6 +17,7 @@ DEEDS: Mapping[Fault, Deed] = {
     Fault.RELAY_FROZEN: freeze(lambda scene: scene.stage.relays),
     Fault.VALKEY_FLUSHED: servers.flush_valkey,
     Fault.VALKEY_KILLED: servers.kill_valkey,
+    Fault.VALKEY_FROZEN: servers.freeze_valkey,
     Fault.VALKEY_CUT_SHORT: servers.cut_valkey_short,
     Fault.POSTGRES_RESTARTED: servers.restart_postgres,
     Fault.POSTGRES_CRASHED: servers.crash_postgres,

@@ -17,6 +17,7 @@ class Fault(Enum):
     RELAY_FROZEN = "relay frozen"
     VALKEY_FLUSHED = "Valkey flushed"
     VALKEY_KILLED = "Valkey killed"
+    VALKEY_FROZEN = "Valkey frozen past its leases"
     VALKEY_CUT_SHORT = "Valkey killed, the end of its log lost"
     POSTGRES_RESTARTED = "PostgreSQL restarted, fast"
     POSTGRES_CRASHED = "PostgreSQL restarted, immediate"

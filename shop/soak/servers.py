@@ -1,9 +1,12 @@
 """What happens to PostgreSQL and Valkey."""
 
 import asyncio
+import os
+import signal
 
 from redis.asyncio import Redis
 
+from shop.soak.processes import FROZEN_SECONDS
 from shop.soak.scene import Scene
 
 MOST_OF_THE_LOG_LOST = 0.3
@@ -23,6 +26,20 @@ async def kill_valkey(scene: Scene, _: float) -> str:
         await asyncio.to_thread(scene.valkey.kill)
         await asyncio.to_thread(scene.valkey.start)
     return "nothing lost"
+
+
+async def freeze_valkey(scene: Scene, _: float) -> str:
+    """SIGSTOP and SIGCONT: it accepts connections, answers nothing for a while, and then finds that every lease has ended."""
+    async with scene.valkey_turn:
+        pid, guard = scene.valkey.pid, scene.stage.guard
+        guard.watch(pid)  # nobody could stop it in good order while it is frozen
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(FROZEN_SECONDS)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            guard.forget(pid)
+    return f"for {FROZEN_SECONDS:g} s"
 
 
 async def cut_valkey_short(scene: Scene, pick: float) -> str:

@@ -18,6 +18,7 @@ class Ledger(verdict.Ledger):
     freezes: int
     flushes: int
     valkey_kills: int
+    valkey_freezes: int
     valkey_cuts: int
     postgres_restarts: int
     postgres_crashes: int
@@ -54,6 +55,7 @@ def count(outcome: Outcome) -> Ledger:
         freezes=struck[Fault.WORKER_FROZEN] + struck[Fault.RELAY_FROZEN],
         flushes=struck[Fault.VALKEY_FLUSHED],
         valkey_kills=struck[Fault.VALKEY_KILLED],
+        valkey_freezes=struck[Fault.VALKEY_FROZEN],
         valkey_cuts=struck[Fault.VALKEY_CUT_SHORT],
         postgres_restarts=struck[Fault.POSTGRES_RESTARTED],
         postgres_crashes=struck[Fault.POSTGRES_CRASHED],
