@@ -19,7 +19,7 @@ help:  ## Say what there is
 demo: setup  ## Run the shop: 200 orders, killed workers, a ledger at the end (ORDERS=, SEED=, KEEP=1)
 	@$(BIN)/python -m shop.demo
 
-soak: setup  ## Run the shop under chaos: 3,000 orders while everything fails at random (ORDERS=, SEED=, SECONDS=)
+soak: setup  ## Run the shop under chaos: 3,000 orders while everything fails at random (ORDERS=, SEED=, SECONDS=, STRIKES=)
 	@$(BIN)/python -m shop.soak
 
 soak-flushes: setup  ## Prove the first promise: Valkey is emptied at 20 random moments of 2,000 orders (SEED=)

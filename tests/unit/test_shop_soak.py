@@ -116,6 +116,7 @@ def test_options_come_from_variables_and_arguments() -> None:
     """Arguments win; the time follows from the orders unless it is given; a seed is drawn unless it is given."""
     options = read_options(["--orders", "20"], {"ORDERS": "50", "SEED": "7", "SECONDS": "30"})
     assert (options.orders, options.seed, options.seconds, options.flushes) == (20, 7, 30, None)
+    assert (options.strikes, read_options(["--strikes=99"], {}).strikes) == (10, 99)
     assert read_options(["--flushes", "20"], {}).flushes == 20
     drawn = [read_options([], {}) for _ in range(2)]
     assert (drawn[0].orders, drawn[0].seconds) == (3000, 272)
