@@ -13,7 +13,8 @@ import pytest
 
 from homing.config.settings import Retention, Settings
 from homing.deadletters import DeadLetters, Death, report_text
-from homing.deadletters.redrive import Redrive
+from homing.deadletters.deadletters import ADOPT
+from homing.deadletters.redrive import Redrive, reopen
 from homing.embedded import EmbeddedPostgres
 from homing.errors import Refused, UnknownId
 from homing.events import foreign_id
@@ -148,6 +149,25 @@ async def test_delivery_opened_while_pruning_keeps_its_event(
     await prune(ledger)
     assert await events(sql) == {event_id}
     assert await sql.fetchval("SELECT count(*) FROM homing.deliveries") == 2
+
+
+@pytest.mark.parametrize("how", ["retry in place", "redrive"])
+async def test_whoever_comes_before_prune_keeps_the_event(ledger: Ledger, sql: asyncpg.Connection, how: str) -> None:
+    """A delivery that is opened again while prune goes by keeps its event, its payload with it, and no letter is lost."""
+    event_id = await adopted_event(sql)
+    letter = await sql.fetchval(LETTER, event_id, 95, None)
+    await sql.execute("UPDATE homing.deliveries SET outcome = 'dead'")
+    async with ledger.transaction() as transaction:
+        if how == "redrive":
+            await reopen(transaction, letter, Person("alice@here", "fixed"))
+        else:
+            await transaction.fetch(ADOPT, event_id=event_id, consumer="mail.send", generation=1, letter=letter)
+        assert (await prune(ledger)).pruned == Pruned()
+    assert (await prune(ledger)).pruned == Pruned()
+    row = await sql.fetchrow("SELECT outcome, generation FROM homing.deliveries")
+    assert row is not None
+    assert tuple(row) == (None, 2 if how == "redrive" else 1)
+    assert await events(sql) == {event_id}
 
 
 @pytest.mark.parametrize("how", ["retry in place", "redrive"])
