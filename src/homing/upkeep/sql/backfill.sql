@@ -4,7 +4,8 @@
 -- Result: one row: seen, how many events the batch has; last, the id to go on from, or null; opened, how many deliveries were opened.
 -- Guard: the route is not retired; published_at; no buried job of another producer (raw: it was for one consumer alone); no delivery under
 --   the consumer's name or a former one: run twice is once.
--- Locks: FOR KEY SHARE on the events that are chosen, so that prune takes none of them meanwhile. Index: outbox_events_pkey, deliveries_pkey.
+-- Locks: FOR KEY SHARE on the events that are chosen, so that prune takes none of them meanwhile.
+-- Index: outbox_events_pkey, deliveries_pkey.
 WITH route AS MATERIALIZED (
   SELECT queue, job_name, aliases || consumer AS names FROM homing.subscriptions
   WHERE topic = :topic AND consumer = :consumer AND retired_at IS NULL),

@@ -1,6 +1,7 @@
 -- prune_letters: closed letters leave when they have been closed for the window of dead letters; so do open ones whose event is gone.
 -- Parameters: after bigint (the last id of the batch before); letters_seconds float8; page integer.
--- Result: one row: seen, how many letters the batch has; last, its last id, or null; young, whether the batch has reached the window; letters, lost: how many closed and open ones left.
+-- Result: one row: seen, how many letters the batch has; last, its last id, or null; young, whether the batch has reached the window;
+--   letters, lost: how many closed and open ones left.
 -- Guard: age; for open letters, no event. Locks: the letters, skipping those held. Index: dead_letters_pkey, outbox_events_pkey.
 WITH cut AS (SELECT now() - make_interval(secs => (:letters_seconds)::float8) AS at),
 batch AS MATERIALIZED (
