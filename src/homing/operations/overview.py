@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,15 @@ class QueueState:
     counts: JobCounts | None
     paused: bool = False
     oldest_waiting_seconds: float = 0.0
+
+    def states(self) -> list[tuple[str, int]]:
+        """How many jobs are in each state; `paused` are those that would wait if the queue were not paused."""
+        if self.counts is None:
+            return []
+        states = asdict(self.counts)
+        waiting = states.pop("waiting")
+        held = {"waiting": 0, "paused": waiting} if self.paused else {"waiting": waiting, "paused": 0}
+        return [*held.items(), *states.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +163,11 @@ def _process(row: Row) -> ProcessState:
     )
 
 
-async def read_queues(engine: Engine, names: Sequence[str], paused: frozenset[str]) -> tuple[QueueState, ...]:
+async def read_queues(engine: Engine, names: Sequence[str]) -> tuple[QueueState, ...]:
     """Every queue as the engine shows it, all asked at once; an engine that does not answer raises `ServerUnavailable`."""
-    counts = await asyncio.gather(*(engine.counts(name) for name in names))
-    return tuple(
-        QueueState(queue=name, counts=found, paused=name in paused) for name, found in zip(names, counts, strict=True)
-    )
+    return tuple(await asyncio.gather(*(_queue(engine, name) for name in names)))
+
+
+async def _queue(engine: Engine, name: str) -> QueueState:
+    counts, observed = await asyncio.gather(engine.counts(name), engine.observe(name))
+    return QueueState(queue=name, counts=counts, paused=observed.paused)
