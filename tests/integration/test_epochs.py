@@ -133,6 +133,26 @@ async def test_flush_while_jobs_run_leaves_one_effect_each(
         assert await system.letters() == []
 
 
+async def test_thousands_of_jobs_are_back_ten_seconds_after_the_grace(
+    disposable_settings: Settings, disposable_valkey: EmbeddedValkey
+) -> None:
+    """At the rate that is shipped, page after page: 2,000 deliveries here, and `python -m benchmarks.flush` for ten thousand."""
+    jobs = 2_000
+    settings = quick(disposable_settings, relay_poll=milliseconds(50), relay_batch=1_000)
+    async with running(effect_app(Gate()), settings, worker=False) as system:
+        for _ in range(2):
+            await system.record(*(Asked(number=number) for number in range(jobs // 2)))
+
+        async def all_wait() -> bool:
+            return (await system.engine.counts(QUEUE)).waiting == jobs
+
+        await until(all_wait, 20, "the jobs wait")
+        flush(disposable_valkey)
+        await until(all_wait, 10, "the jobs wait again")
+        assert system.relay is not None
+        assert system.relay.sweep.findings == {"gone": jobs}
+
+
 async def test_flush_waits_for_its_grace_before_anything_is_dispatched_again(
     disposable_settings: Settings, disposable_valkey: EmbeddedValkey
 ) -> None:

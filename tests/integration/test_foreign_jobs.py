@@ -200,6 +200,32 @@ async def test_a_dead_job_that_is_retried_in_place_is_adopted_and_may_die_again(
         assert await system.sql.fetchval("SELECT count(*) FROM homing.outbox_events") == 1
 
 
+async def test_an_adopted_job_that_runs_again_brings_its_handler_the_same_event(settings: Settings) -> None:
+    """The job that the look makes of it carries what the producer sent, read the same way, under the delivery that was buried."""
+    seen: list[tuple[Paid, UUID, str]] = []
+    app = Homing("test")
+
+    @app.queue("mail").handler("send", on=Paid, at_least_once=True, retry=FAST)
+    async def send(event: Paid, job: Job) -> None:
+        seen.append((event, job.event_id, job.trace_id))
+        if len(seen) == 1:
+            raise PermanentError("not today")
+
+    async with running(app, quick(settings)) as system:
+        await add(system, envelope(41))
+        await ended(system)
+        await system.sql.execute(
+            "UPDATE homing.deliveries SET outcome = NULL, settled_at = NULL, generation = 2, epoch = 0, check_at = now()"
+        )
+        await system.settled()
+        first, second = seen
+        assert first == second
+        assert (second[0].amount, second[2]) == (41, "t1")
+        ((event_id, consumer, origin, generation, outcome),) = await rows(system)
+        assert (event_id, consumer, origin, generation, outcome) == (second[1], "mail.send", "job", 2, "done")
+        assert len(await system.letters()) == 1
+
+
 @pytest.mark.parametrize(
     ("data", "kept"),
     [

@@ -5,13 +5,16 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from homing import Keep, Retry, backoff
 from homing.app.options import Options
 from homing.durations import days, hours, minutes, seconds
 from homing.events.envelope import unseal
 from homing.ids import DeliveryKey
-from homing.queue.job import KeepRule
-from homing.relay.jobs import deadline_seconds, job_of
+from homing.queue.job import JobEnd, KeepRule
+from homing.relay.jobs import Unmakeable, data_of, deadline_seconds, job_of, try_job
+from homing.relay.repairs import foreign_result
 
 EVENT = UUID("0197f1de-7c2b-7cc3-98a1-0f5a3a4c5d6e")
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -86,3 +89,41 @@ def test_a_subscription_without_options_runs_once_and_keeps_everything() -> None
         assert job.backoff is None
         assert job.keep_completed == job.keep_failed == KeepRule()
         assert deadline_seconds(row(options=options), 5.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"headers": "[]"},
+        {"headers": "{"},
+        {"options": "[1]"},
+        {"options": '{"backoff": {"kind": "fixed"}}'},
+        {"created_at": None},
+        {"payload": "{", "headers": '{"raw": true}'},
+    ],
+    ids=str,
+)
+def test_a_row_of_which_no_job_can_be_made_says_so(broken: dict[str, Any]) -> None:
+    """Whatever the columns hold, the answer is the error and not an exception, and the payload is what is kept."""
+    spoiled = row(**broken)
+    assert isinstance(try_job(spoiled), Unmakeable)
+    assert data_of(spoiled) == spoiled["payload"]
+    assert deadline_seconds(spoiled, 5.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [
+        (None, None),
+        ('{"a":1}', '{"a":1}'),
+        ("null", None),
+        ("{", None),
+        ('"\\u0000"', None),
+        ("[" * 50_000, None),
+        (f'"{"x" * 70_000}"', None),
+    ],
+    ids=["none", "object", "null", "broken", "nul", "deep", "long"],
+)
+def test_results_of_other_systems_are_kept_where_they_can_be(result: str | None, kept: str | None) -> None:
+    """Anybody may have written them: what is no JSON, or more than the ledger keeps, counts as no result."""
+    assert foreign_result(JobEnd(result=result)) == kept

@@ -1,7 +1,7 @@
 """The membership audit: whether jobs that have lived for long are in any list at all, from which somebody would ever claim them."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from homing.clock import Clock
 from homing.ids import JobId
@@ -27,8 +27,8 @@ class Audit:
     async def adrift(self, queue: str, ids: Collection[JobId]) -> set[JobId]:
         """Those of `ids` that are in no list; none while the queue rests from its last audit.
 
-        A job that moves from one list to another may escape one reading, so that only two readings convict; and what is convicted
-        wrongly is merely added again.
+        A job that moves from one list to another may escape one reading, so that only two readings convict, and one that ended meanwhile
+        is acquitted; what is convicted wrongly all the same is merely added again.
         """
         began = self._clock.monotonic()
         if not ids or began < self._next.get(queue, began):
@@ -36,6 +36,11 @@ class Audit:
         missing = set(ids)
         for _ in range(2):
             missing -= await self._engine.listed(queue, missing) if missing else set()
+        missing -= await self._ended(queue, sorted(missing))
         ended = self._clock.monotonic()
         self._next[queue] = ended + (ended - began) / SHARE
         return missing
+
+    async def _ended(self, queue: str, ids: Sequence[JobId]) -> set[JobId]:
+        traces = await self._engine.inspect(queue, ids)
+        return {job_id for job_id, trace in zip(ids, traces, strict=True) if trace.finished or trace.name is None}
