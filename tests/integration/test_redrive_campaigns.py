@@ -146,6 +146,14 @@ async def test_the_canary_and_the_count_of_deaths_stop_what_would_die_again(sett
         assert (found.state, found.redriven, found.died_again) == ("stopped", 2, 2)
         assert str(found.end_reason).startswith("2 deliveries died again of ")
 
+        careless = await campaigns.start(WORK, Terms(rate=1000, stop_after=None), ALICE, runner=runner.id)
+        for _ in range(3):
+            await runner.advance(careless.id)
+            await system.settled()
+            clock.advance(seconds(1))
+        found = (await campaigns.read(careless.id)).campaign
+        assert (found.state, found.redriven) == ("finished", 8), "a campaign does not chase the deaths that it causes"
+
         partner.answers = True
         runner = CampaignRunner(system.ledger)
         last = await campaigns.start(WORK, Terms(rate=1000, canary=2), ALICE, runner=runner.id)
