@@ -92,6 +92,8 @@ class Settings(BaseModel):
     """The most deliveries of one queue that are compared with the engine in a second, and so dispatched again after a loss."""
     retention: Retention = Retention()
     """How long finished things are kept."""
+    http_address: str = Field(default="127.0.0.1:9464", pattern=r"^(off|.*:\d{1,5})$")
+    """Where health and metrics are served, as host:port; `off` = nowhere."""
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda text: str(text).upper())
     ] = "INFO"
