@@ -83,7 +83,7 @@ async def _send(event: Paid) -> None:
 def test_what_is_allowed_and_should_be_known_is_a_warning() -> None:
     """No evidence, endless growth with its size, and a window without effect are told, and run."""
     assert "count 0" in contract(keep_failed=Keep(count=0)).warnings[0]
-    assert "86,400 jobs and 80 MB a day" in contract(keep_completed=FOREVER, keep_failed=FOREVER).warnings[0]
+    assert "86,400 jobs and 100 MB a day" in contract(keep_completed=FOREVER, keep_failed=FOREVER).warnings[0]
     assert contract(keep_failed=FOREVER) == Contract((), ())
     (warning,) = contract(Retention(dead_letters=days(10))).warnings
     assert "HOMING_RETENTION__DEAD_LETTERS is 10d and HOMING_RETENTION__EVENTS is 30d" in warning
