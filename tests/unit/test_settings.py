@@ -52,6 +52,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "look_grace": seconds(10),
         "look_rate": 2000,
         "retention": {"events": days(30), "inbox": days(30), "dead_letters": days(90)},
+        "http_address": "127.0.0.1:9464",
         "log_level": "INFO",
         "log_format": "auto",
     }
