@@ -2,7 +2,7 @@
 
 from homing import backoff
 from homing.app import FOREVER, Homing, Job, Keep, Provider, Queue, RateLimit, Retry, Transaction
-from homing.errors import PermanentError, RetryLater, Throttled, Unauthorized
+from homing.errors import Key, PermanentError, RetryLater, Throttled, Unauthorized
 from homing.events import Event
 from homing.outbox import once, record
 
@@ -12,6 +12,7 @@ __all__ = [
     "Homing",
     "Job",
     "Keep",
+    "Key",
     "PermanentError",
     "Provider",
     "Queue",

@@ -1,5 +1,6 @@
 """Every error Homing raises, grouped by what the reader should do about it."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
@@ -98,10 +99,18 @@ class RetryLater(HomingError):  # noqa: N818 - a request, not an accident
         super().__init__(f"{reason} (again in {self.delay_seconds:g} s)")
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One tenant, account or whatever a queue limits by: what a `Throttled` may pause alone."""
+
+    value: str
+
+
 class Throttled(HomingError):  # noqa: N818 - a request, not an accident
     """The other side's quota is used up: wait `retry_after` before asking again; spends no attempt.
 
-    `scope`: what waits, the whole `queue` or this `job` alone; left out, what the queue's declaration says.
+    `scope`: what waits, the whole `queue`, this `job` alone, all jobs with the `key` of this one, or with the `Key(...)` that is named;
+    left out, what the queue's declaration says. Keys are those of the queue's `limit_key`.
     """
 
     def __init__(
@@ -109,7 +118,7 @@ class Throttled(HomingError):  # noqa: N818 - a request, not an accident
         retry_after: timedelta | float,
         reason: str = "throttled",
         *,
-        scope: Literal["queue", "job"] | None = None,
+        scope: Literal["queue", "job", "key"] | Key | None = None,
     ) -> None:
         self.delay_seconds = _non_negative_seconds(retry_after)
         self.scope = scope

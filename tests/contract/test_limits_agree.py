@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from homing.embedded import EmbeddedValkey
-from homing.ids import LeaseToken
+from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.memory import MemoryEngine
 from homing.queue.port import ClaimRequest, Engine, Finished, Idle, Limit, QueueSettings, Unsaid
 from homing.queue.redis import RedisEngine
 from tests.contract.conftest import QUEUE, job
 
+KEYS = ["one", "another"]
 LIMITS = [Limit(1, 1000.0), Limit(2, 2000.0), Limit(3, 500.0)]
 
 
@@ -33,7 +34,9 @@ class Step:
 STEPS = st.lists(
     st.builds(
         Step,
-        call=st.sampled_from(["add", "claim", "claim", "claim", "complete", "release", "throttle", "push"]),
+        call=st.sampled_from(
+            ["add", "claim", "claim", "claim", "complete", "release", "throttle", "push", "permit", "permit", "pause"]
+        ),
         which=st.integers(0, 4),
         seconds=st.sampled_from([100.0, 700.0, 1500.0, 3000.0]),
         limit=st.sampled_from([None, None, *LIMITS]),
@@ -61,6 +64,8 @@ class Player:
         return [await self._answer(step) for step in steps]
 
     async def _answer(self, step: Step) -> object:
+        if step.call in ("permit", "pause"):
+            return await self._answer_about_key(step, KEYS[step.which % 2])
         match step.call:
             case "add":
                 self._count += 1
@@ -82,6 +87,12 @@ class Player:
         return self._finish(
             await self._engine.complete(claimed, "1", mark=None, keep=KeepRule(), claim_next=claim_next)
         )
+
+    async def _answer_about_key(self, step: Step, key: str) -> object:
+        if step.call == "permit":
+            return round(await self._engine.permit(QUEUE, JobId(f"keyed-{step.which}"), key, step.limit), -2)
+        await self._engine.pause_key(QUEUE, key, step.seconds)
+        return None
 
     def _ask(self, step: Step) -> ClaimRequest:
         self._count += 1

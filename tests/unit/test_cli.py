@@ -211,6 +211,13 @@ def test_check_says_what_node_workers_heed(capsys: pytest.CaptureFixture[str], t
     assert "a Node worker that shares it heeds this only with a `limiter` set" in capsys.readouterr().out
 
 
+def test_check_says_that_node_workers_know_no_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A queue with limits by key gets a note."""
+    write_module(tmp_path, "keyed_app", _APP + '\napp.queue("tenants", limit_key="tenant_id")\n')
+    assert main(["--app", "keyed_app:app", "check"]) == 0
+    assert "queue tenants limits by key: a Node worker that shares it knows no keys" in capsys.readouterr().out
+
+
 def test_check_shows_what_is_promised_of_other_systems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Consumers that live elsewhere are listed with their mode, and a queue that they share with handlers is told of."""
     others = (

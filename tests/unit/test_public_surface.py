@@ -13,6 +13,7 @@ SURFACE = {
         "Homing",
         "Job",
         "Keep",
+        "Key",
         "PermanentError",
         "Provider",
         "Queue",

@@ -9,6 +9,7 @@ from typing import Literal
 from homing.app.consumers import Consumer, Route, kept_too_short
 from homing.app.declared import Queue, check_name
 from homing.app.handlers import Handler
+from homing.app.limit_keys import LimitKey
 from homing.app.options import Keep, Options, RateLimit, Retry
 from homing.app.resources import Lifespan, LifespanFunction
 from homing.config.settings import Settings, load_settings
@@ -64,7 +65,9 @@ class Homing:
         concurrency: int | None = None,
         global_concurrency: int | None = None,
         limit: RateLimit | None = None,
-        throttle: Literal["queue", "job"] | None = None,
+        limit_key: LimitKey | None = None,
+        key_limit: RateLimit | None = None,
+        throttle: Literal["queue", "job", "key"] | None = None,
         retry: Retry | None = None,
         keep_completed: Keep | None = None,
         keep_failed: Keep | None = None,
@@ -76,8 +79,10 @@ class Homing:
         """Declare a queue.
 
         `concurrency`: jobs at once per worker process; `global_concurrency`: over all workers together, Node's too; `limit`: starts
-        over all workers together. `throttle`: what waits after a `Throttled` that does not say, the whole `queue` (so where it has
-        a `limit`) or that `job` alone. `other_producers`: other programs add jobs too, and what the engine keeps of them must
+        over all workers together. `limit_key`: a field of the queue's events, such as `"tenant_id"`, or a function of them; `key_limit`:
+        starts of each key over all workers of ours. A job whose key is used up waits for its turn and costs the others nothing.
+        `throttle`: what waits after a `Throttled` that does not say, all jobs with that `key` (so where there is a `limit_key`), the whole
+        `queue` (so where it has a `limit`) or that `job` alone. `other_producers`: other programs add jobs too, and what the engine keeps of them must
         not outlast the inbox, which start and `homing check` then see to.
         """
         if name in self._queues:
@@ -92,6 +97,8 @@ class Homing:
             concurrency=concurrency,
             global_concurrency=global_concurrency,
             limit=limit,
+            limit_key=limit_key,
+            key_limit=key_limit,
             throttle=throttle,
             alert=alert,
             other_producers=other_producers,

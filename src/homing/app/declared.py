@@ -7,6 +7,7 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.consumers import OTHERS_DEFAULTS, Consumer, check_kept, other_mode
 from homing.app.handlers import Handler, OnDuplicate, describe_function, inspect_parameters, kind_of
+from homing.app.limit_keys import LimitKey, key_reader
 from homing.app.messages import MessageId, check_message_id
 from homing.app.options import Keep, Options, Policy, RateLimit, Retry
 from homing.errors import RegistrationError
@@ -44,7 +45,9 @@ class Queue:
         limit: RateLimit | None,
         alert: Literal["each", "growth"],
         global_concurrency: int | None = None,
-        throttle: Literal["queue", "job"] | None = None,
+        limit_key: LimitKey | None = None,
+        key_limit: RateLimit | None = None,
+        throttle: Literal["queue", "job", "key"] | None = None,
         other_producers: bool = False,
     ) -> None:
         check_name("queue", name)
@@ -56,7 +59,11 @@ class Queue:
         self.concurrency = concurrency
         self.global_concurrency = global_concurrency
         self.limit = limit
-        self.throttle: Literal["queue", "job"] = throttle or ("job" if limit is None else "queue")
+        if limit_key is None and (key_limit is not None or throttle == "key"):
+            raise RegistrationError(f"queue {name!r} limits by key and says no limit_key: name a field of its events")
+        self.limit_key = limit_key
+        self.key_limit = key_limit
+        self.throttle: Literal["queue", "job", "key"] = throttle or _waits_by_default(limit, limit_key)
         self.alert = alert
         self.other_producers = other_producers
         self._registry = registry
@@ -147,7 +154,7 @@ class Queue:
                     event=check_topic(on, describe_function(function)),
                     function=function,
                     guarantee="at least once" if at_least_once else "once",
-                    policy=self._policy(own),
+                    policy=self._policy(own, on, function),
                     parameters=inspect_parameters(function, on, at_least_once=at_least_once, cpu=cpu, batch=batch),
                     kind=kind_of(function, cpu=cpu),
                     batch=batch,
@@ -205,12 +212,25 @@ class Queue:
             limit=Unsaid.UNSAID if self.limit is None else self.limit.limit(),
         )
 
-    def _policy(self, own: Options) -> Policy:
-        limit = None if self.limit is None else self.limit.limit()
-        return replace(own.over(self.options).policy(), limit=limit, throttle=self.throttle)
+    def _policy(self, own: Options, event: type[Event], function: Callable[..., object]) -> Policy:
+        where, key = describe_function(function), self.limit_key
+        return replace(
+            own.over(self.options).policy(),
+            limit=None if self.limit is None else self.limit.limit(),
+            read_key=None if key is None else key_reader(key, event, where),
+            key_limit=None if self.key_limit is None else self.key_limit.limit(),
+            throttle=self.throttle,
+        )
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} concurrency={self.concurrency} limit={self.limit}>"
+
+
+def _waits_by_default(limit: RateLimit | None, limit_key: LimitKey | None) -> Literal["queue", "job", "key"]:
+    """What waits after a `Throttled` that does not say: as much as the queue can tell apart."""
+    if limit_key is not None:
+        return "key"
+    return "job" if limit is None else "queue"
 
 
 def check_name(what: str, name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import InitVar, dataclass, fields
 from datetime import timedelta
 from typing import Any, Literal
 
+from homing.app.limit_keys import ReadKey
 from homing.backoff import Backoff, exponential
 from homing.durations import days, seconds
 from homing.errors import RegistrationError
@@ -124,8 +125,8 @@ class Policy:
     """The options in force for one handler.
 
     `timeout_seconds`: the longest one run may take; `None` = `HOMING_ATTEMPT_TIMEOUT`, which every handler has that says nothing.
-    `deadline_seconds` counts from the opening of the delivery. `limit` and `throttle` are its queue's: how many jobs may start, and
-    what waits after a `Throttled` that does not say.
+    `deadline_seconds` counts from the opening of the delivery. `limit`, `read_key`, `key_limit` and `throttle` are its queue's: how many
+    jobs may start, by what else they are counted and how many of each, and what waits after a `Throttled` that does not say.
     """
 
     attempts: int
@@ -136,7 +137,9 @@ class Policy:
     keep_completed: KeepRule
     keep_failed: KeepRule
     limit: Limit | None = None
-    throttle: Literal["queue", "job"] = "job"
+    read_key: ReadKey | None = None
+    key_limit: Limit | None = None
+    throttle: Literal["queue", "job", "key"] = "job"
 
     def job_options(self) -> dict[str, Any]:
         """What the relay must know to hand a job over, as it is stored with the subscription."""

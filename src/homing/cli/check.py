@@ -26,6 +26,7 @@ def check_verb(context: typer.Context) -> None:
         app = session.application(settings)
         handlers, consumers, problems = app.handlers, app.consumers, app.problems()
         notes = [_sharing(queue) for queue in app.queues if queue.throttle == "queue"]
+        notes += [_keyed(queue) for queue in app.queues if queue.limit_key is not None]
         notes += _mixed_queues(handlers, consumers)
         contract = check_retention(app.queues, handlers, settings.retention)
         problems += contract.errors
@@ -83,6 +84,11 @@ def _mixed_queues(handlers: tuple[Handler, ...], consumers: tuple[Consumer, ...]
         for consumer in consumers
         if consumer.queue in served
     ]
+
+
+def _keyed(queue: Queue) -> str:
+    """What an operator must know of Node workers on a queue with limits by key."""
+    return f"queue {queue.name} limits by key: a Node worker that shares it knows no keys, and starts its jobs without asking"
 
 
 def _sharing(queue: Queue) -> str:

@@ -162,6 +162,16 @@ class MemoryEngine:
         with self._guard:
             self._queue(queue).limits.pause(seconds, limit)
 
+    async def permit(self, queue: str, job_id: JobId, key: str, limit: Limit | None) -> float:
+        """Seconds until the job may start under its key; 0 = now, and the start is counted."""
+        with self._guard:
+            return self._queue(queue).keys.wait_seconds(job_id, key, limit)
+
+    async def pause_key(self, queue: str, key: str, seconds: float) -> None:
+        """Let no job with this key start for `seconds`."""
+        with self._guard:
+            self._queue(queue).keys.pause(key, seconds)
+
     async def push_settings(self, queue: str, settings: QueueSettings) -> None:
         """Make the queue hold these settings, until it is flushed."""
         with self._guard:

@@ -10,6 +10,7 @@ from itertools import count
 from homing.clock import Clock
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.memory_keys import MemoryKeys
 from homing.queue.memory_limits import MemoryLimits
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import ClaimRequest, Held, Idle
@@ -56,6 +57,7 @@ class MemoryQueue:
         self._suspects: set[JobId] = set()
         self._next_look = float("-inf")
         self.limits = MemoryLimits(clock)
+        self.keys = MemoryKeys(clock)
         self._turn = count(1)
         self._has_marker = False
 

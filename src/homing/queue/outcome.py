@@ -46,6 +46,23 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The limit of its key is used up: again when it has its turn, after `delay_seconds`. It has not started."""
+
+    delay_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPaused:
+    """The quota of its key is used up: no job with `key` starts for `delay_seconds`, this one included. Spends no attempt and no start."""
+
+    key: str
+    delay_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """The quota behind its queue is used up: the queue starts nothing for `delay_seconds`, and the job is first after that.
 
@@ -84,7 +101,7 @@ class LeaseLost:
     reason: str
 
 
-Outcome = Completed | Retry | Postponed | Parked | Paused | Dead | GivenBack | LeaseLost
+Outcome = Completed | Retry | Postponed | Parked | HeldBack | KeyPaused | Paused | Dead | GivenBack | LeaseLost
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -96,7 +113,7 @@ def outcome_name(outcome: Outcome) -> str:
             return "retry"
         case Parked():
             return "parked"
-        case Paused():
+        case Paused() | KeyPaused() | HeldBack():
             return "throttled"
         case GivenBack():
             return "interrupted"

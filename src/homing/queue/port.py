@@ -218,6 +218,18 @@ class Engine(Protocol):
         """
         ...
 
+    async def permit(self, queue: str, job_id: JobId, key: str, limit: Limit | None) -> float:
+        """Seconds until a job may start under its key; 0 = now, and the start is counted.
+
+        `limit` = starts of each key, over all workers of ours; `None`: only pauses of the key count. A job that must wait has its turn
+        after that time, and stands before those that come later.
+        """
+        ...
+
+    async def pause_key(self, queue: str, key: str, seconds: float) -> None:
+        """Let no job with this key start for `seconds`; a longer pause stays as it is."""
+        ...
+
     async def push_settings(self, queue: str, settings: QueueSettings) -> None:
         """Make the queue hold these settings; pushing again changes nothing."""
         ...

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from homing.app.options import Policy
 from homing.backoff import MAX_WAIT_SECONDS
 from homing.deadletters.report import ErrorReport, report_error, report_text
-from homing.errors import PermanentError, RetryLater, Throttled
-from homing.queue.outcome import Paused, Postponed, Retry
+from homing.errors import Key, PermanentError, RetryLater, Throttled
+from homing.queue.outcome import KeyPaused, Paused, Postponed, Retry
 
 CONFLICT_SECONDS = 0.2
 """About how long a run that met another transaction waits: serialisation failure, deadlock, a row that stayed locked."""
@@ -20,10 +20,11 @@ _CONFLICTS = frozenset({"40001", "40P01", "55P03"})
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which run this is: `number` counts runs that were counted, from 1; `starts` counts claims, postponed ones included."""
+    """Which run this is: `number` counts runs that were counted, from 1; `starts` counts claims, snoozed ones included; `key`: its queue limits by it."""
 
     number: int
     starts: int
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Fatal:
     report: ErrorReport
 
 
-Verdict = Retry | Postponed | Paused | Fatal
+Verdict = Retry | Postponed | Paused | KeyPaused | Fatal
 
 
 def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Callable[[], float]) -> Verdict:
@@ -53,16 +54,21 @@ def classify(error: BaseException, attempt: Attempt, policy: Policy, random: Cal
     if isinstance(error, RetryLater):
         return Postponed(min(error.delay_seconds, MAX_WAIT_SECONDS), report.text, "snoozed")
     if isinstance(error, Throttled):
-        return _throttle(error, report.text, policy)
+        return _throttle(error, report.text, policy, attempt.key)
     if attempt.number >= policy.attempts:
         return Fatal(report.final("exhausted"))
     return Retry(policy.backoff.wait_seconds(attempt.number, random), report.summary, report.stack)
 
 
-def _throttle(error: Throttled, reason: str, policy: Policy) -> Paused | Postponed:
+def _throttle(error: Throttled, reason: str, policy: Policy, own_key: str | None) -> Paused | KeyPaused | Postponed:
+    """What waits; a key that the queue does not limit by, and an event without one, make only the job wait."""
     delay_seconds = min(error.delay_seconds, MAX_WAIT_SECONDS)
-    if (error.scope or policy.throttle) == "queue":
+    scope = error.scope or policy.throttle
+    if scope == "queue":
         return Paused(delay_seconds, reason, policy.limit)
+    key = scope.value if isinstance(scope, Key) else own_key
+    if scope != "job" and key is not None and policy.read_key is not None:
+        return KeyPaused(key, delay_seconds, reason)
     return Postponed(delay_seconds, reason, "throttled")
 
 

@@ -8,7 +8,19 @@ from homing.app.options import Policy
 from homing.errors import ServerUnavailable
 from homing.ledger.gate import DONE_MARK, dead_mark
 from homing.queue.job import ClaimedJob, KeepRule
-from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Parked, Paused, Postponed, Retry
+from homing.queue.outcome import (
+    Completed,
+    Dead,
+    GivenBack,
+    HeldBack,
+    KeyPaused,
+    LeaseLost,
+    Outcome,
+    Parked,
+    Paused,
+    Postponed,
+    Retry,
+)
 from homing.queue.port import ClaimRequest, Engine, Finished, Held, Idle
 
 log = logging.getLogger("homing.worker")
@@ -49,16 +61,8 @@ async def _end(
             return await engine.fail(job, reason, stack=stack, mark=mark, keep=keep_failed, claim_next=claim_next)
         case Retry(delay_seconds=delay, reason=reason, stack=stack):
             return await engine.retry(job, delay, spend_attempt=True, reason=reason, stack=stack, claim_next=claim_next)
-        case Postponed(delay_seconds=delay, reason=reason, how=how):
-            return await engine.retry(
-                job,
-                delay,
-                spend_attempt=False,
-                refund_start=how != "snoozed",  # a handler that always asks for later meets the limit of starts
-                reason=reason,
-                stack="",
-                claim_next=claim_next,
-            )
+        case Postponed() | HeldBack() | KeyPaused():
+            return await _postpone(engine, job, outcome, claim_next)
         case Parked(kind=kind, delay_seconds=delay, reason=reason):
             return await engine.park(job, kind, delay, reason, claim_next=claim_next)
         case Paused():
@@ -68,6 +72,24 @@ async def _end(
         case LeaseLost():
             return Finished(Held.TAKEN)
     assert_never(outcome)
+
+
+async def _postpone(
+    engine: Engine, job: ClaimedJob, outcome: Postponed | HeldBack | KeyPaused, claim_next: ClaimRequest | None
+) -> Finished:
+    """Only a snooze counts as a start: a handler that always asks for later must meet an end."""
+    if isinstance(outcome, KeyPaused):
+        await engine.pause_key(job.lease.queue, outcome.key, outcome.delay_seconds)
+    is_snoozed = isinstance(outcome, Postponed) and outcome.how == "snoozed"
+    return await engine.retry(
+        job,
+        outcome.delay_seconds,
+        spend_attempt=False,
+        refund_start=not is_snoozed,
+        reason=outcome.reason,
+        stack="",
+        claim_next=claim_next,
+    )
 
 
 async def _pause(engine: Engine, job: ClaimedJob, paused: Paused, claim_next: ClaimRequest | None) -> Finished:

@@ -11,7 +11,7 @@ from homing.config.logs import log_fields
 from homing.errors import ServerUnavailable
 from homing.outbox.expected import expect_ledger
 from homing.queue.job import ClaimedJob, Lease
-from homing.queue.outcome import Completed, Outcome, Parked, Postponed, outcome_name
+from homing.queue.outcome import Completed, HeldBack, Outcome, Parked, Postponed, outcome_name
 from homing.queue.port import ClaimRequest, Engine, Finished, Held
 from homing.trace import Trace, enter_trace
 from homing.worker.batches import Guarantee
@@ -20,6 +20,7 @@ from homing.worker.ending import end_job
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
+from homing.worker.permits import Permits
 from homing.worker.run import Cause, Run
 
 log = logging.getLogger("homing.worker")
@@ -48,6 +49,7 @@ class Executor:
         self._guarantees = guarantees
         self._judge = judge
         self._leases = leases
+        self._permits = Permits(engine)
         self._ledger_id = ledger_id
         self._clock = clock
         self._on_interrupted = on_interrupted
@@ -110,7 +112,10 @@ class Executor:
     async def _run(self, run: Run) -> Outcome:
         self._runs[run.job.lease] = run
         try:
-            ending = await self._guarantees[run.handler.guarantee].perform(run)
+            held_back = await self._permits.hold_back(run)
+            if isinstance(held_back, HeldBack):
+                return held_back
+            ending = held_back or await self._guarantees[run.handler.guarantee].perform(run)
         finally:
             del self._runs[run.job.lease]
         if not run.ended:
@@ -139,7 +144,7 @@ class Executor:
     def _report(
         self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, duration_seconds: float
     ) -> None:
-        level = logging.INFO if isinstance(outcome, Completed) else logging.WARNING
+        level = logging.INFO if isinstance(outcome, Completed | HeldBack) else logging.WARNING
         if not log.isEnabledFor(level):
             return
         name = outcome_name(outcome)

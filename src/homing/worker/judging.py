@@ -74,10 +74,10 @@ class Judge:
         return await self._bury(unreadable.case, "failed", unreadable.report.final("permanent"))
 
     async def _judge_error(self, run: Run, error: BaseException) -> Outcome:
-        attempt = Attempt(number=run.job.attempt, starts=run.job.starts)
+        attempt = Attempt(number=run.job.attempt, starts=run.job.starts, key=run.limit_key)
         policy = run.handler.policy
         if run.job.lease.queue != run.handler.queue:  # it comes from a former queue, whose limit is not known
-            policy = replace(policy, limit=None, throttle="job")
+            policy = replace(policy, limit=None, read_key=None, throttle="job")
         verdict = classify(error, attempt, policy, random.random)
         return await self._bury(run.case, "failed", verdict.report) if isinstance(verdict, Fatal) else verdict
 

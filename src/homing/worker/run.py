@@ -36,7 +36,7 @@ class Cause(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A case that can be run: with its event, and the trace it belongs to."""
+    """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read."""
 
     case: Case
     event: Event
@@ -44,6 +44,7 @@ class Run:
     trace_id: str
     recorded_at: datetime
     cause: Cause | None = None
+    limit_key: str | None = None
     _running: Running | None = field(default=None, repr=False)
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 

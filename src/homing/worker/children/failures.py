@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from homing.deadletters.report import ErrorReport, Reported, report_error
-from homing.errors import HomingError, PermanentError, RetryLater, Throttled
+from homing.errors import HomingError, Key, PermanentError, RetryLater, Throttled
 from homing.worker.children.frames import Frame
 from homing.worker.classify import is_conflict
 
@@ -45,10 +45,14 @@ def describe(error: BaseException) -> Frame:
         case RetryLater(delay_seconds=delay):
             described |= {"meaning": "later", "delay_seconds": delay}
         case Throttled(delay_seconds=delay, scope=scope):
-            described |= {"meaning": "throttled", "delay_seconds": delay, "scope": scope}
+            described |= {"meaning": "throttled", "delay_seconds": delay, "scope": _scope(scope)}
         case _ if is_conflict(error):
             described["meaning"] = "conflict"
     return described
+
+
+def _scope(scope: object) -> object:
+    return {"key": scope.value} if isinstance(scope, Key) else scope
 
 
 def rebuild(described: Frame) -> AnyInChild:
@@ -56,7 +60,8 @@ def rebuild(described: Frame) -> AnyInChild:
     report = ErrorReport(**described["report"])
     error = _of_meaning(described["meaning"], report, described.get("delay_seconds", 0.0))
     if isinstance(error, Throttled):
-        error.scope = described["scope"]
+        scope = described["scope"]
+        error.scope = Key(scope["key"]) if isinstance(scope, dict) else scope
     error.report = report
     return error
 
