@@ -18,7 +18,7 @@ from homing.schema.statement import Statement
 from homing.upkeep.walks import CANDIDATES, PRUNE
 from tests.own_servers import fresh_ledger
 
-BACKLOG = 10_000
+BACKLOG = 20_000
 """Rows that the statements must not touch: published, scheduled and unroutable events, settled and later deliveries."""
 
 TOPICS = 50
