@@ -1,10 +1,11 @@
 """Backfill: a consumer that did not exist then gets the events that were routed without it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from homing.deadletters.report import clean_line
 from homing.errors import Refused
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger, Row
@@ -20,6 +21,9 @@ PAGE = 5_000
 
 MOST = 500
 """The most deliveries that one transaction opens."""
+
+MOST_NAMED = 2_000
+"""Characters of the names that a refusal lists."""
 
 _FIRST = UUID(int=0)
 
@@ -99,6 +103,11 @@ class Backfill:
 def _instead(topic: str, here: Sequence[Row], routes: Sequence[Row]) -> str:
     """What could have been named."""
     if here:
-        return f"its consumers are {', '.join(row['consumer'] for row in here)}"
+        return f"its consumers are {_listed(row['consumer'] for row in here)}"
     topics = sorted({row["topic"] for row in routes})
-    return f"nobody is subscribed to {topic!r}, only to {', '.join(topics) or 'nothing at all'}"
+    return f"nobody is subscribed to {topic!r}, only to {_listed(topics) or 'nothing at all'}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names as a terminal may show them: anybody may have written the rows."""
+    return clean_line(", ".join(names), MOST_NAMED)
