@@ -13,6 +13,7 @@ from shop.trial.facts import Facts
 class Ledger(verdict.Ledger):
     """The numbers that a soak ends with."""
 
+    redispatched: int
     asked_again: int
     kills: int
     freezes: int
@@ -50,6 +51,7 @@ def count(outcome: Outcome) -> Ledger:
     struck = outcome.struck
     return Ledger(
         **asdict(verdict.count(outcome.facts)),
+        redispatched=outcome.facts.redispatched,
         asked_again=outcome.asked_again,
         kills=struck[Fault.WORKER_KILLED] + struck[Fault.RELAY_KILLED] + struck[Fault.API_KILLED],
         freezes=struck[Fault.WORKER_FROZEN] + struck[Fault.RELAY_FROZEN],
@@ -83,7 +85,7 @@ def complaints(ledger: Ledger, outcome: Outcome) -> list[str]:
         != facts.wanted,
         f"{outcome.holds} holds at the gateway for {facts.wanted} orders": outcome.holds != facts.wanted,
         f"neither sold nor on the shelves: {dict(outcome.missing_pieces)}": outcome.missing_pieces,
-        "nothing is proven: no delivery had to be started again": ledger.redelivered == 0,
+        "nothing is proven: nothing had to be done again": ledger.redelivered + ledger.redispatched == 0,
         "nothing is proven: no event was pruned": ledger.pruned == 0,
         f"nothing is proven: of the plan did not happen {[fault.value for fault in missed]}": missed,
     }

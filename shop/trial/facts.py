@@ -70,13 +70,14 @@ class OrderFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything the verdict is made of. `redelivered`: deliveries that were started or dispatched more than once."""
+    """Everything the verdict is made of. `redelivered`: deliveries that were started more than once; `redispatched`: jobs made again."""
 
     wanted: int
     orders: tuple[OrderFacts, ...]
     dead: int
     unsettled: int
     redelivered: int
+    redispatched: int
     duplicates_skipped: int
 
 
@@ -122,6 +123,7 @@ async def gather_facts(
         orders=orders,
         dead=sum(row["outcome"] == "dead" for row in deliveries),
         unsettled=sum(row["outcome"] is None for row in deliveries),
-        redelivered=len(delivered_again(runs) | dispatched_again(logs)),
+        redelivered=len(delivered_again(runs)),
+        redispatched=dispatched_again(logs),
         duplicates_skipped=sum(run["outcome"] == "duplicate" for run in runs),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shop.trial.children import read_line
 
-_DISPATCHED_AGAIN = re.compile(r"delivery (?P<event>[0-9a-f-]{36})\.\d+\.(?P<consumer>\S+): .*dispatched again")
+_DISPATCHED_AGAIN = re.compile(r"queue \S+: (\d+) jobs .*dispatched again")
 
 Line = dict[str, object]
 
@@ -23,10 +23,10 @@ def delivered_again(runs: Sequence[Line]) -> set[str]:
     return {_delivery(run) for run in runs if int(str(run.get("starts", 1))) > 1 or counted[_delivery(run)] > 1}
 
 
-def dispatched_again(logs: Path) -> set[str]:
-    """Deliveries whose job was lost and made again, as the relays say."""
+def dispatched_again(logs: Path) -> int:
+    """How many jobs were lost and made again, as the relays say."""
     told = (_DISPATCHED_AGAIN.match(str(line.get("message"))) for line in _lines(logs, "relay-*.log"))
-    return {f"{found['event']}.{found['consumer']}" for found in told if found}
+    return sum(int(found[1]) for found in told if found)
 
 
 def _lines(logs: Path, pattern: str) -> Iterator[Line]:

@@ -26,7 +26,7 @@ ORDER = OrderFacts(
     messages=1,
     points=25,
 )
-GOOD = Facts(wanted=2, orders=(ORDER, ORDER), dead=0, unsettled=0, redelivered=5, duplicates_skipped=1)
+GOOD = Facts(wanted=2, orders=(ORDER, ORDER), dead=0, unsettled=0, redelivered=5, redispatched=0, duplicates_skipped=1)
 
 
 def _with(**changes: object) -> Facts:
@@ -122,7 +122,7 @@ def test_the_last_words_of_a_killed_worker_are_no_run(line: bytes) -> None:
 
 
 def test_the_logs_tell_what_was_done_again(tmp_path: Path) -> None:
-    """A job that counts two starts, a delivery with two runs, and one that a relay dispatched again; half a line counts for nothing."""
+    """A job that counts two starts, a delivery with two runs, and what a relay dispatched again; half a line counts for nothing."""
     events = [str(UUID(int=number)) for number in range(4)]
     runs = [
         {"event_id": events[0], "consumer": "a.b", "outcome": "completed", "starts": 1},
@@ -131,10 +131,10 @@ def test_the_logs_tell_what_was_done_again(tmp_path: Path) -> None:
         {"event_id": events[2], "consumer": "a.b", "outcome": "duplicate", "starts": 1},
         {"message": "worker ready"},
     ]
-    told = {"message": f"delivery {events[3]}.1.a.b: job gone, dispatched again"}
+    told = {"message": f"queue a: 21 jobs gone, dispatched again; the first is {events[3]}.1.a.b"}
     (tmp_path / "worker-1.log").write_text("\n".join(map(json.dumps, runs)) + '\n{"outcome": "comp', encoding="utf-8")
     (tmp_path / "relay-1.log").write_text(json.dumps(told) + "\n", encoding="utf-8")
     finished = list(finished_runs(tmp_path))
     assert len(finished) == 4
     assert delivered_again(finished) == {f"{events[1]}.a.b", f"{events[2]}.a.b"}
-    assert dispatched_again(tmp_path) == {f"{events[3]}.a.b"}
+    assert dispatched_again(tmp_path) == 21

@@ -29,7 +29,9 @@ ORDER = OrderFacts(
 PLAN = tuple(Strike(number, fault, 0.5) for number, fault in enumerate(Fault))
 GOOD = Outcome(
     seed=7,
-    facts=Facts(wanted=2, orders=(ORDER, ORDER), dead=0, unsettled=0, redelivered=5, duplicates_skipped=1),
+    facts=Facts(
+        wanted=2, orders=(ORDER, ORDER), dead=0, unsettled=0, redelivered=5, redispatched=9, duplicates_skipped=1
+    ),
     plan=PLAN,
     struck=Counter(Fault),
     asked_again=3,
@@ -82,7 +84,7 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
     assert complaints(ledger, GOOD) == []
     assert ledger.line() == (
         "ledger: orders=2 captured_once=2 captured_twice=0 lost=0 emails_missing=0 shipments=2 points_ok=2 redelivered=5 "
-        "duplicates_skipped=1 asked_again=3 kills=3 freezes=2 flushes=1 valkey_kills=1 valkey_freezes=1 valkey_cuts=1 postgres_restarts=1 "
+        "duplicates_skipped=1 redispatched=9 asked_again=3 kills=3 freezes=2 flushes=1 valkey_kills=1 valkey_freezes=1 valkey_cuts=1 postgres_restarts=1 "
         "postgres_crashes=1 partner_faults=5 pruned=4 seed=7"
     )
 
@@ -96,7 +98,7 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
             "1 orders were captured twice",
         ),
         (replace(GOOD, facts=replace(GOOD.facts, dead=1)), "1 deliveries are dead"),
-        (replace(GOOD, facts=replace(GOOD.facts, redelivered=0)), "nothing is proven: no delivery"),
+        (replace(GOOD, facts=replace(GOOD.facts, redelivered=0, redispatched=0)), "nothing is proven: nothing had"),
         (replace(GOOD, pruned=0), "nothing is proven: no event was pruned"),
         (replace(GOOD, struck=Counter(Fault) - Counter([Fault.VALKEY_FLUSHED])), "nothing is proven: of the plan"),
         (replace(GOOD, unanswered=("order 1 was not accepted",)), "order 1 was not accepted"),
