@@ -74,7 +74,7 @@ def shown() -> Iterator[Show]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=Console(file=sys.stderr), transient=True) as bars:
-        task = bars.add_task("redrive")
+        task = bars.add_task("redrive", total=None)
 
         def show(campaign: Campaign) -> None:
             bars.update(task, description=_doing(campaign), completed=taken(campaign), total=campaign.matched)

@@ -6,7 +6,7 @@ import typer
 
 from homing.cli.campaign import describe_campaign
 from homing.cli.exits import Exit
-from homing.cli.output import show_json, show_table, show_text
+from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import Session
 from homing.deadletters.campaigns import Progress
 from homing.deadletters.report import clean_line
@@ -35,7 +35,7 @@ def show_campaigns(session: Session, found: Sequence[Progress]) -> None:
     if session.json:
         show_json([_as_json(progress) for progress in found])
         return
-    show_table(_CAMPAIGNS, [_row(progress) for progress in found])
+    show_list(_CAMPAIGNS, [_row(progress) for progress in found])
 
 
 def _row(progress: Progress) -> list[str]:

@@ -22,7 +22,7 @@ from homing.cli.choosing import (
 )
 from homing.cli.ledgers import open_ledger
 from homing.cli.letter import letter_as_json, show_as_text
-from homing.cli.output import show_json, show_table, show_text
+from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import session_of
 from homing.config.settings import Settings
 from homing.deadletters.filters import Filter
@@ -45,8 +45,10 @@ deadletters_verbs = typer.Typer(
     no_args_is_help=True, help="Deliveries that died: look at them, or close them.", rich_markup_mode=None
 )
 
-_LIST = ("id", "failed_at", "kind", "consumer", "attempts_made", "error_class", "error_text", "closed_as")
+_LIST = ("id", "failed_at", "kind", "consumer", "attempts_made")
+_LIST_SHOWN = ("id", "failed at", "kind", "consumer", "attempts", "error")
 _GROUPS = ("fingerprint", "letters", "gone", "settled", "consumer", "error_class", "oldest", "newest", "sample")
+_GROUPS_SHOWN = ("fingerprint", "letters", "consumer", "error_class", "newest", "sample")
 
 
 @deadletters_verbs.command("list")
@@ -76,7 +78,7 @@ def list_verb(
     if session.json:
         show_json({"letters": [_as_json(row) for row in page.letters], "before": page.before})
         return
-    show_table([name.replace("_", " ") for name in _LIST], [_cells(row, _LIST) for row in page.letters])
+    show_list(_LIST_SHOWN, [[*_cells(row, _LIST), _error(row)] for row in page.letters])
     if page.before is not None:
         show_text(f"more: --before {page.before}")
 
@@ -156,7 +158,7 @@ def show_groups(groups: Groups, *, as_json: bool) -> None:
         sums = {"letters": groups.letters, "gone": groups.gone, "settled": groups.settled}
         show_json({"groups": rows} | sums | {"oldest": groups.oldest, "newest": groups.newest})
         return
-    show_table([name.replace("_", " ") for name in _GROUPS], [_cells(row, _GROUPS) for row in groups.groups])
+    show_list([name.replace("_", " ") for name in _GROUPS_SHOWN], [_cells(row, _GROUPS_SHOWN) for row in groups.groups])
     refused = groups.gone + groups.settled
     show_text(f"{groups.letters} open dead letters; a redrive would refuse {refused} of them")
     if groups.gone:
@@ -192,6 +194,11 @@ def _as_json(row: Any) -> Mapping[str, object]:
 
 def _cells(row: Row, columns: tuple[str, ...]) -> list[str]:
     return [_cell(row[name]) for name in columns]
+
+
+def _error(row: Row) -> str:
+    closed = f"({row['closed_as']}) " if row["closed_as"] else ""
+    return clean_line(f"{closed}{row['error_class']}: {row['error_text']}")
 
 
 def _cell(value: object) -> str:

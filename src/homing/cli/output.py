@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 _NO_TERMINAL_WIDTH = 200
+_ANY_WIDTH = 10_000
 
 
 def show_json(value: object) -> None:
@@ -24,6 +26,20 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_row(*row)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def show_list(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One line a row, every cell whole so that it can be copied; on a terminal the last one is cut where the line ends."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for column, cells in zip(columns, zip(columns, *rows, strict=True), strict=True):
+        last = column == columns[-1]
+        table.add_column(column, no_wrap=True, min_width=None if last else max(map(cell_len, cells)))
+    for row in rows:
+        table.add_row(*row)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _ANY_WIDTH
+    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(
+        table, crop=width < _ANY_WIDTH
+    )
 
 
 def show_text(text: str) -> None:
