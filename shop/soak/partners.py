@@ -32,12 +32,13 @@ async def carrier_lies(scene: Scene, pick: float) -> str:
 async def carrier_throttles(scene: Scene, pick: float) -> str:
     """For a while it takes one or two calls a second and answers the others with 429."""
     carrier = scene.stage.carrier
-    before = (await asyncio.to_thread(carrier.control))["throttle"]
-    await asyncio.to_thread(carrier.control, throttle=1 + round(pick))
-    try:
-        await asyncio.sleep(THROTTLED_SECONDS)
-    finally:
-        carrier.control(throttle=before)
+    async with scene.carrier_turn:
+        before = (await asyncio.to_thread(carrier.control))["throttle"]
+        await asyncio.to_thread(carrier.control, throttle=1 + round(pick))
+        try:
+            await asyncio.sleep(THROTTLED_SECONDS)
+        finally:
+            carrier.control(throttle=before)
     return f"for {THROTTLED_SECONDS:g} s"
 
 

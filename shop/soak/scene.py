@@ -12,7 +12,7 @@ from shop.trial.stage import Stage
 
 @dataclass(kw_only=True)
 class Scene:
-    """A stage on servers of its own; one fault at a time may stop or start the same server."""
+    """A stage on servers of its own; one fault at a time may stop or start the same server, or throttle the carrier."""
 
     stage: Stage
     postgres: EmbeddedPostgres
@@ -20,6 +20,7 @@ class Scene:
     frozen: set[Child] = field(default_factory=set)
     postgres_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     valkey_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    carrier_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def of(cls, stage: Stage) -> "Scene":
