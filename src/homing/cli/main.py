@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from homing.cli.audit import audit_verb
 from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
 from homing.cli.deadletters import deadletters_verbs
@@ -50,6 +51,7 @@ def shared_options(
 commands.command("migrate")(migrate_verb)
 commands.command("settings")(settings_verb)
 commands.command("check")(check_verb)
+commands.command("audit")(audit_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
 commands.add_typer(events_verbs, name="events")
