@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
-from shop.soak.scene import Scene, choose
+from shop.soak.scene import Scene
 from shop.trial.children import Child
 from shop.trial.stage import Crew
 
@@ -19,9 +19,7 @@ def kill(of: Callable[[Scene], Crew]) -> Deed:
 
     async def strike(scene: Scene, pick: float) -> str:
         crew = of(scene)
-        victim = choose(crew.members, pick)
-        if victim is None:
-            return "nobody was there"
+        victim = await scene.choose(crew.members, pick)
         crew.kill(victim)
         return victim.name
 
@@ -32,9 +30,7 @@ def freeze(of: Callable[[Scene], Crew]) -> Deed:
     """SIGSTOP for one of a crew, and SIGCONT when others have taken over what it held."""
 
     async def strike(scene: Scene, pick: float) -> str:
-        victim = choose([child for child in of(scene).members if child not in scene.frozen], pick)
-        if victim is None:
-            return "nobody was there"
+        victim = await scene.choose(of(scene).members, pick)
         scene.frozen.add(victim)
         victim.process.send_signal(signal.SIGSTOP)
         try:

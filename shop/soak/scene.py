@@ -9,6 +9,8 @@ from homing.errors import ConfigurationError
 from shop.trial.children import Child
 from shop.trial.stage import Stage
 
+PAUSE_SECONDS = 0.1
+
 
 @dataclass(kw_only=True)
 class Scene:
@@ -30,8 +32,10 @@ class Scene:
             raise ConfigurationError("a soak stops and cuts its servers, so it starts its own: give it no URLs")
         return cls(stage=stage, postgres=servers.postgres, valkey=servers.valkey)
 
-
-def choose(members: Sequence[Child], pick: float) -> Child | None:
-    """One of those that run, by a number from 0 up to 1; none when nobody does."""
-    running = [child for child in members if child.running]
-    return running[int(pick * len(running))] if running else None
+    async def choose(self, members: Sequence[Child], pick: float) -> Child:
+        """One of those that run and are not frozen, by a number from 0 up to 1; waits until there is one."""
+        while True:
+            able = [child for child in members if child.running and child not in self.frozen]
+            if able:
+                return able[int(pick * len(able))]
+            await asyncio.sleep(PAUSE_SECONDS)
