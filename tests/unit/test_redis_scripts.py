@@ -55,15 +55,18 @@ def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
         loaded.add_delayed,
         loaded.add_prioritized,
         loaded.add_standard,
+        loaded.clean,
         loaded.extend_lock,
         loaded.move_to_wait,
         loaded.move_stalled,
         loaded.move_to_active,
         loaded.move_to_delayed,
         loaded.move_to_finished,
+        loaded.obliterate,
         loaded.pause,
         loaded.promote,
         loaded.remove,
+        loaded.reprocess,
         loaded.retry,
     ]
 

@@ -8,7 +8,9 @@ from homing.clock import Clock, SystemClock
 from homing.ids import JobId
 from homing.queue.admission import refusal
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.memory_queue import MemoryQueue
+from homing.queue.memory_steering import MemorySteering
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import (
     Accepted,
@@ -25,7 +27,7 @@ from homing.queue.port import (
 )
 
 
-class MemoryEngine:
+class MemoryEngine(MemorySteering):
     """Queues in this process, with a clock that a test can hold.
 
     Used from one event loop; its extenders may run in other threads. `flush` loses everything, as a flushed Redis does.
@@ -35,7 +37,7 @@ class MemoryEngine:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._queues: dict[str, MemoryQueue] = {}
+        self._queues: dict[str, MemoryBrowsing] = {}
         self._guard = threading.RLock()
         self._incarnation = 1
         self._changed = asyncio.Event()
@@ -268,10 +270,15 @@ class MemoryEngine:
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _queue(self, name: str) -> MemoryQueue:
+    def _queue(self, name: str) -> MemoryBrowsing:
         if name not in self._queues:
-            self._queues[name] = MemoryQueue(name, self._clock)
+            self._queues[name] = MemoryBrowsing(name, self._clock)
         return self._queues[name]
+
+    def _forget(self, name: str) -> None:
+        """Every identity changes, since it is one number: a look too many for the other queues."""
+        del self._queues[name]
+        self._incarnation += 1
 
     def _finish(
         self, job: ClaimedJob, end: JobEnd, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None

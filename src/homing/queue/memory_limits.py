@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from homing.clock import Clock
+from homing.queue.browse import QueueTerms
 from homing.queue.port import Limit, QueueSettings, Unsaid
 
 NEVER_BINDING = Limit(jobs=1_000_000_000, seconds=1.0)
@@ -40,6 +41,16 @@ class MemoryLimits:
         ends = self._clock.monotonic() + seconds
         if self._starts < self._limit.jobs or self._window_ends < ends:
             self._window_ends, self._starts = ends, _PAUSED
+
+    def terms(self) -> QueueTerms:
+        """What is set, and how long a full window still lasts."""
+        limit = None if self._limit == NEVER_BINDING else self._limit
+        return QueueTerms(
+            paused=self.paused,
+            concurrency=self._concurrency,
+            limit=limit,
+            throttled_seconds=self.wait_seconds(None),
+        )
 
     def wait_seconds(self, asked: Limit | None) -> float:
         """How long until the next start is permitted; 0 = now."""

@@ -137,6 +137,19 @@ class QueueKeys:
         """KEYS of extendLock for one job."""
         return (self.lock(job_id), self.part("stalled"))
 
+    def reprocess(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of reprocessJob for one job that failed."""
+        return (self.part(job_id), *self._parts("events failed wait meta active marker prioritized pc"))
+
+    def clean(self, part: str) -> tuple[str, ...]:
+        """KEYS of cleanJobsInSet for one of the queue's structures."""
+        return self._parts(f"{part} events repeat")
+
+    @cached_property
+    def obliterate(self) -> tuple[str, ...]:
+        """KEYS of obliterate; the second is what all keys start with."""
+        return (self.meta, self.base)
+
     def remove(self, job_id: str) -> tuple[str, ...]:
         """KEYS of removeJob for one job."""
         return (self.part(job_id), self.part("repeat"))

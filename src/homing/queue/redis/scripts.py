@@ -21,15 +21,18 @@ NAMES = (
     "addDelayedJob-6",
     "addPrioritizedJob-9",
     "addStandardJob-9",
+    "cleanJobsInSet-3",
     "extendLock-2",
     "moveJobFromActiveToWait-9",
     "moveStalledJobsToWait-9",
     "moveToActive-11",
     "moveToDelayed-11",
     "moveToFinished-14",
+    "obliterate-2",
     "pause-7",
     "promote-9",
     "removeJob-2",
+    "reprocessJob-9",
     "retryJob-11",
 )
 
@@ -65,15 +68,18 @@ class ScriptSet:
     add_delayed: Script
     add_prioritized: Script
     add_standard: Script
+    clean: Script
     extend_lock: Script
     move_to_wait: Script
     move_stalled: Script
     move_to_active: Script
     move_to_delayed: Script
     move_to_finished: Script
+    obliterate: Script
     pause: Script
     promote: Script
     remove: Script
+    reprocess: Script
     retry: Script
 
 

@@ -1,0 +1,73 @@
+"""The part of the engine in memory that people use; nothing that runs jobs needs it."""
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+
+from homing.ids import JobId
+from homing.queue.browse import JobPage, JobState, Obliterated, QueueTerms, ShownJob
+from homing.queue.memory_browsing import MemoryBrowsing
+
+
+class MemorySteering(ABC):
+    """Shows jobs, and carries out what people decide."""
+
+    _guard: threading.RLock
+    _changed: asyncio.Event
+
+    @abstractmethod
+    def _queue(self, name: str) -> MemoryBrowsing:
+        """The queue of this name."""
+
+    @abstractmethod
+    def _forget(self, name: str) -> None:
+        """Lose the queue, and let its identity be another."""
+
+    async def browse(
+        self, queue: str, state: JobState, *, after: str | None = None, most: int = 100, newest_first: bool = False
+    ) -> JobPage:
+        """A page of the jobs of a state."""
+        with self._guard:
+            return self._queue(queue).browse(state, after, most, newest_first=newest_first)
+
+    async def show(self, queue: str, job_id: JobId) -> ShownJob | None:
+        """One job in full; `None` for an id without one."""
+        with self._guard:
+            return self._queue(queue).show(job_id)
+
+    async def terms(self, queue: str) -> QueueTerms:
+        """What holds the queue back now."""
+        with self._guard:
+            return self._queue(queue).terms()
+
+    async def promote(self, queue: str, job_id: JobId) -> bool:
+        """Let a delayed job wait to be claimed now; `False` when it is not delayed."""
+        with self._guard:
+            promoted = self._queue(queue).promote(job_id)
+        self._changed.set()
+        return promoted
+
+    async def rerun(self, queue: str, job_id: JobId) -> bool:
+        """Let a failed job wait to be claimed again; `False` when it has not failed."""
+        with self._guard:
+            waits = self._queue(queue).rerun(job_id)
+        self._changed.set()
+        return waits
+
+    async def clean(self, queue: str, state: JobState, older_than_seconds: float, most: int) -> int:
+        """Remove jobs that finished longer ago than that, at most so many."""
+        with self._guard:
+            return self._queue(queue).clean(state, older_than_seconds, most)
+
+    async def drain(self, queue: str, *, delayed: bool) -> int:
+        """Remove the jobs that wait, and none that runs."""
+        with self._guard:
+            return self._queue(queue).drain(delayed=delayed)
+
+    async def obliterate(self, queue: str, *, force: bool) -> Obliterated:
+        """Remove a paused queue with everything in it."""
+        with self._guard:
+            answer = self._queue(queue).obliterate(force=force)
+            if answer is Obliterated.GONE:
+                self._forget(queue)
+            return answer
