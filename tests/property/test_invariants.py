@@ -49,6 +49,7 @@ async def tell(world: World, story: list[tuple[str, int]]) -> None:
     await world.settle_down()
 
 
+@pytest.mark.timeout(120 + 4 * EXAMPLES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(story=STORIES)
 def test_promises_hold_in_every_story(played: tuple[asyncio.Runner, World], story: list[tuple[str, int]]) -> None:
