@@ -1,6 +1,7 @@
 """The soak itself: orders flow while the plan is carried out, then everything is waited for, and the books are opened."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -39,7 +40,10 @@ CAST = Cast(
 """Two of everything that may die; losses are noticed within seconds, and what is settled is pruned a moment later."""
 
 PATIENCE_SECONDS = 300.0
-"""How long the shop may take for what is left when nothing goes wrong any more; a customer waits as long for an answer."""
+"""How long the shop may take for what is left when the plan's time is over; then the books are opened in any case."""
+
+CUSTOMER_SECONDS = 120.0
+"""How long a customer asks again."""
 
 STALLED_SECONDS = 90.0
 """Without any progress nobody waits even that long: every wait of the shop is shorter."""
@@ -59,6 +63,7 @@ class Soak:
         self._plan = plan
         self._tell = tell
         self._wanted = purchases(options)
+        self._deadline = math.inf
         self._keeper = Keeper(stage, tell)
         self._pruner = Pruner(stage)
         self._chaos = Chaos(Scene.of(stage), tell)
@@ -67,12 +72,13 @@ class Soak:
             find_shop=self._any_door,
             over_seconds=options.seconds,
             at_once=16,
-            patience_seconds=PATIENCE_SECONDS,
+            patience_seconds=CUSTOMER_SECONDS,
             request_seconds=15.0,
         )
 
     async def run(self) -> Outcome:
-        """Orders and faults at once, then the rest in peace; returns within the plan's time and twice the patience."""
+        """Orders and faults at once, then the rest in peace; returns within the plan's time and the patience."""
+        self._deadline = asyncio.get_running_loop().time() + self._options.seconds + PATIENCE_SECONDS
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(task) for task in (self._keeper.run(), self._pruner.run(), self._tell_standing())
@@ -89,10 +95,13 @@ class Soak:
         return self._dice.choice(urls) if urls else None
 
     async def _order(self) -> list[str]:
-        """Place all orders; returns what those customers say who gave up."""
-        with suppress(CustomerLostError):  # told below, one by one
-            await self._customers.order_everything(self._wanted, lambda: None)
-        return self._customers.gave_up
+        """Place all orders; returns what those customers say who gave up, and how many others had no answer at the end."""
+        customers = self._customers
+        with suppress(CustomerLostError, TimeoutError):  # told below, one by one
+            async with asyncio.timeout_at(self._deadline):
+                await customers.order_everything(self._wanted, lambda: None)
+        waiting = len(self._wanted) - customers.placed - len(customers.gave_up)
+        return [*customers.gave_up, *([f"{waiting} customers had no answer when the time was over"] if waiting else [])]
 
     async def _tell_standing(self) -> None:
         while True:
@@ -103,8 +112,8 @@ class Soak:
     async def _until_finished(self) -> None:
         """Return when everything is finished and no queue holds a job, or when nobody would wait any longer: the books tell which."""
         servers, now = self._stage.servers, asyncio.get_running_loop().time
-        deadline, stalled, before = now() + PATIENCE_SECONDS, now() + STALLED_SECONDS, None
-        while now() < min(deadline, stalled):
+        stalled, before = now() + STALLED_SECONDS, None
+        while now() < min(self._deadline, stalled):
             standing, left = await look(servers.database_url), await jobs_left(servers.redis_url)
             if standing and standing.finished(self._customers.placed) and left == 0:
                 return
