@@ -123,22 +123,22 @@ async def test_the_canary_and_the_count_of_deaths_stop_what_would_die_again(sett
     async with running(app_of(settings, partner), quick(settings)) as system:
         await system.sql.execute("CREATE TABLE effects (number int)")
         await system.record(*(Asked(number=number) for number in range(8)))
-        await system.settled()
+        await system.settled(30)
         campaigns = Campaigns(system.ledger)
 
         runner = CampaignRunner(system.ledger)
-        careful = await campaigns.start(WORK, Terms(rate=1000, canary=3), ALICE, runner=runner.id)
+        careful = await campaigns.start(WORK, Terms(rate=100_000, canary=3), ALICE, runner=runner.id)
         stopped = await carry_out(system.ledger, careful, runner)
         assert (stopped.state, stopped.redriven) == ("stopped", 3)
         assert stopped.end_reason in {f"{died} of the first 3 died again (canary 3)" for died in (1, 2, 3)}
-        await system.settled()
+        await system.settled(30)
 
         clock = ManualClock()
         runner = CampaignRunner(system.ledger, clock=clock)
         bold = await campaigns.start(WORK, Terms(rate=1, stop_after=2), ALICE, runner=runner.id)
         for deaths in (1, 2):
             await runner.advance(bold.id)
-            await system.settled()
+            await system.settled(30)
             assert (await campaigns.read(bold.id)).dead_again == deaths
             clock.advance(seconds(1))
         await runner.advance(bold.id)
@@ -149,7 +149,7 @@ async def test_the_canary_and_the_count_of_deaths_stop_what_would_die_again(sett
         careless = await campaigns.start(WORK, Terms(rate=1000, stop_after=None), ALICE, runner=runner.id)
         for _ in range(3):
             await runner.advance(careless.id)
-            await system.settled()
+            await system.settled(30)
             clock.advance(seconds(1))
         found = (await campaigns.read(careless.id)).campaign
         assert (found.state, found.redriven) == ("finished", 8), "a campaign does not chase the deaths that it causes"
@@ -158,7 +158,7 @@ async def test_the_canary_and_the_count_of_deaths_stop_what_would_die_again(sett
         runner = CampaignRunner(system.ledger)
         last = await campaigns.start(WORK, Terms(rate=1000, canary=2), ALICE, runner=runner.id)
         finished = await carry_out(system.ledger, last, runner)
-        await system.settled()
+        await system.settled(30)
         assert (finished.state, finished.redriven, finished.canary_passed) == ("finished", 8, True)
         assert await effects(system) == Counter(range(8))
 
@@ -182,7 +182,7 @@ async def test_a_relay_goes_on_where_a_killed_command_ended(settings: Settings) 
             found = await campaigns.list()
             return found[0].campaign if found and found[0].campaign.redriven >= 3 else None
 
-        campaign = await until(begun, 30, "the command has redriven some")
+        campaign = await until(begun, 60, "the command has redriven some")
         process.kill()
         await process.wait()
         assert campaign is not None
@@ -192,8 +192,8 @@ async def test_a_relay_goes_on_where_a_killed_command_ended(settings: Settings) 
         async def finished() -> bool:
             return (await campaigns.read(campaign.id)).campaign.state == "finished"
 
-        await until(finished, what="the relay has carried the campaign out")
-        await system.settled()
+        await until(finished, 30, "the relay has carried the campaign out")
+        await system.settled(30)
         found = await campaigns.read(campaign.id)
         assert (found.campaign.redriven, found.campaign.refused, found.campaign.matched) == (29, {"event gone": 1}, 30)
         assert (found.done, found.pending, found.dead_again) == (29, 0, 0)

@@ -190,9 +190,9 @@ def test_ctrl_c_pauses_and_tells_how_to_go_on(database_url: str, tmp_path: Path)
     environment = {"PATH": os.environ["PATH"], "DATABASE_URL": database_url, "REDIS_URL": "redis://nowhere.invalid"}
     command = [sys.executable, "-m", "homing", "redrive", "--everything", "--rate", "5", "--why", "x", "--yes"]
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: ask(database_url, "SELECT 1 FROM homing.redrive_campaigns WHERE redriven > 0"), 30)
+        wait_until(lambda: ask(database_url, "SELECT 1 FROM homing.redrive_campaigns WHERE redriven > 0"), 60)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     ((campaign, state, redriven),) = ask(database_url, "SELECT id, state, redriven FROM homing.redrive_campaigns")
     assert state == "paused"
@@ -201,7 +201,7 @@ def test_ctrl_c_pauses_and_tells_how_to_go_on(database_url: str, tmp_path: Path)
     ask(database_url, "UPDATE homing.redrive_campaigns SET rate = 1000 RETURNING 1")
     resume = [*command[:4], "--resume", str(campaign)]
     done = subprocess.run(
-        resume, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        resume, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     assert f"campaign {campaign} finished; 30 of 30 redriven" in done.stdout

@@ -68,7 +68,7 @@ async def letter_of(system: System, consumer: str) -> int:
         )
         return value
 
-    letter = await until(found, what=f"{consumer} has an open letter")
+    letter = await until(found, 30, f"{consumer} has an open letter")
     assert letter is not None
     return letter
 
@@ -84,7 +84,7 @@ async def test_an_edited_payload_is_one_delivery_s_own(settings: Settings) -> No
         edit = edit_payload('{"city": "Hanoi", "country": "vn"}', "mail.send", app.handlers)
         await Redrive(system.ledger).redrive(edited, ALICE, edit=edit)
         await Redrive(system.ledger).redrive(original, ALICE)
-        await system.settled()
+        await system.settled(30)
         assert sorted(mail.seen[2:]) == [("copy", "Hanoy", "vn", 2), ("send", "Hanoi", "vn", 2)]
         row = await show_letter(system.ledger, edited)
         assert json.loads(row["payload"]) == json.loads(row["data"])["payload"] == {"city": "Hanoy", "country": "vn"}
@@ -112,7 +112,7 @@ async def test_a_job_of_another_producer_runs_again_with_what_it_carried(setting
         second = await letter_of(system, "mail.send")
         edit = edit_payload('{"city": "Hue", "country": "vn"}', "mail.send", app.handlers)
         await Redrive(system.ledger).redrive(second, ALICE, edit=edit)
-        await system.settled()
+        await system.settled(30)
         assert mail.seen == [("send", "Hanoy", "vn", 1), ("send", "Hanoy", "vn", 2), ("send", "Hue", "vn", 3)]
         history = await letter_history(system.ledger, await show_letter(system.ledger, second))
         assert [(death["id"], death["generation"], death["closed_as"]) for death in history] == [
