@@ -18,22 +18,23 @@ class Trace:
     traceparent: str | None = None
 
 
-_current: ContextVar[Trace | None] = ContextVar("homing_trace", default=None)
+trace_context: ContextVar[Trace | None] = ContextVar("homing_trace", default=None)
+"""The trace that `enter_trace` made the current one."""
 
 
 def current_trace() -> Trace | None:
     """The trace of the running request or job, if one was entered."""
-    return _current.get()
+    return trace_context.get()
 
 
 @contextmanager
 def enter_trace(trace: Trace) -> Iterator[Trace]:
     """Make `trace` the current one inside the block, for this task and what it starts."""
-    token = _current.set(trace)
+    token = trace_context.set(trace)
     try:
         yield trace
     finally:
-        _current.reset(token)
+        trace_context.reset(token)
 
 
 def new_trace() -> Trace:

@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from pydantic_core import PydanticSerializationError, to_json
+
 LogFormat = Literal["auto", "json", "pretty"]
 
 log_context: ContextVar[Mapping[str, object]] = ContextVar("homing_log_context", default=MappingProxyType({}))
 """What is added to every line of the running job: trace_id, event_id, consumer, queue, job, job_id, attempt."""
 
 _dump = json.JSONEncoder(ensure_ascii=False, default=str).encode  # made once: `json.dumps` makes one for every line
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "context"}
 
@@ -47,9 +50,13 @@ def configure_logging(level: str, log_format: LogFormat = "auto", stream: TextIO
 class JsonFormatter(logging.Formatter):
     """One JSON object a line; a traceback is one of its values."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = (0, "")
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": self._time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -57,7 +64,17 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return _escape(_dump(line), _json_escape)
+        text = _json(line)  # in which nothing below a space is left
+        return text if text.isascii() and "\x7f" not in text else _escape(text, _json_escape)
+
+    def _time(self, moment: float) -> str:
+        """ISO 8601 to the millisecond; what lines of one second share is written once."""
+        second = int(moment)
+        known, text = self._second
+        if known != second:
+            text = datetime.fromtimestamp(second, UTC).isoformat()[:-6]
+            self._second = (second, text)
+        return f"{text}.{int((moment - second) * 1000):03d}+00:00"
 
 
 class PrettyFormatter(logging.Formatter):
@@ -76,6 +93,14 @@ class PrettyFormatter(logging.Formatter):
 class _Handler(logging.StreamHandler[TextIO]):
     """Ours, so that a second set-up can find it."""
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line and let it go at once."""
+        try:
+            self.stream.write(f"{self.format(record)}\n")
+            self.stream.flush()
+        except Exception:  # noqa: BLE001 - as logging wants it: a line that cannot be written must not fail the work it tells of
+            self.handleError(record)
+
 
 def _add_context(record: logging.LogRecord) -> bool:
     record.context = log_context.get()  # never changed, only replaced
@@ -87,6 +112,16 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     context: Mapping[str, object] = getattr(record, "context", {})
     extra = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
     return {**context, **extra}
+
+
+def _json(line: dict[str, object]) -> str:
+    """The line as JSON. Pydantic's writer is the faster one, and trusted with plain values only: what else is logged is written as `str` has it."""
+    if not _PLAIN.issuperset(map(type, line.values())):
+        return _dump(line)
+    try:
+        return to_json(line, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:  # a lone surrogate
+        return _dump(line)
 
 
 def _escape(text: str, escape: Callable[[str], str]) -> str:

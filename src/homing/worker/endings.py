@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from homing.deadletters.report import fits_jsonb
 from homing.errors import AttemptTimeout, HandlerEndedTransaction, PermanentError
@@ -78,11 +79,13 @@ async def await_ending(
 
     `ending` is what it comes to; `stack` says where it stands, for the report of one that is stuck.
     """
-    told = run.watch(running)
-    either: set[asyncio.Future[Any]] = {ending, told}
-    await asyncio.wait(either, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-    if not ending.done() and not told.done():
-        run.cancel(Cause.TIMEOUT)
+    over = run.watch(running)
+    ending.add_done_callback(partial(_wake, over))
+    timer = asyncio.get_running_loop().call_later(timeout_seconds, run.cancel, Cause.TIMEOUT)
+    try:
+        await over
+    finally:
+        timer.cancel()
     if not ending.done():
         await asyncio.wait({ending}, timeout=LETTING_GO_SECONDS)
     if not ending.done():
@@ -92,6 +95,11 @@ async def await_ending(
     if isinstance(ended, Raised) and run.cause is not None:
         return Raised(_cancelled_by(run, timeout_seconds, ended.error), run.cause)
     return ended
+
+
+def _wake(over: asyncio.Future[None], _: object) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 def returned(value: object) -> Returned | Raised:

@@ -1,29 +1,24 @@
 """One job from claim to end: open, perform, judge, end, report."""
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from homing.app.handlers import Guarantee as GuaranteeName
 from homing.clock import Clock
-from homing.config.logs import log_fields
 from homing.errors import ServerUnavailable
-from homing.outbox.expected import expect_ledger
 from homing.queue.job import ClaimedJob, Lease
-from homing.queue.outcome import Completed, HeldBack, Outcome, Parked, Postponed, outcome_name
-from homing.queue.port import ClaimRequest, Engine, Finished, Held
-from homing.trace import Trace, enter_trace
+from homing.queue.outcome import HeldBack, Outcome, Parked, Postponed
+from homing.queue.port import ClaimRequest, Engine, Finished
 from homing.worker.batches import Guarantee
 from homing.worker.catalogue import Catalogue
+from homing.worker.context import RunContext
 from homing.worker.ending import end_job
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
 from homing.worker.permits import Permits
+from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
-
-log = logging.getLogger("homing.worker")
 
 
 class Executor:
@@ -52,6 +47,7 @@ class Executor:
         self._permits = Permits(engine)
         self._ledger_id = ledger_id
         self._clock = clock
+        self._reporter = Reporter(clock)
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
         self._stuck: list[Run] = []
@@ -63,13 +59,13 @@ class Executor:
         try:
             opened = open_run(job, self._catalogue)
             run = opened if isinstance(opened, Run) else None
-            with self._context(job, run):
+            with RunContext(job, run, self._ledger_id):
                 outcome = await self._outcome(opened)
                 if isinstance(outcome, Postponed) and outcome.how == "interrupted":
                     self._on_interrupted()
                 policy = None if run is None else run.handler.policy
                 finished = await end_job(self._engine, job, outcome, policy, claim_next())
-                self._report(job, run, outcome, finished, self._clock.monotonic() - started)
+                self._reporter.report(job, run, outcome, finished, self._clock.monotonic() - started)
         finally:
             self._leases.drop(job.lease)
         return finished
@@ -121,51 +117,3 @@ class Executor:
         if not run.ended:
             self._stuck.append(run)
         return await self._judge.judge(run, ending)
-
-    @contextmanager
-    def _context(self, job: ClaimedJob, run: Run | None) -> Iterator[None]:
-        fields: dict[str, object] = {
-            "queue": job.lease.queue,
-            "job": job.name,
-            "job_id": job.lease.job_id,
-            "attempt": job.attempt,
-            "trace_id": f"job-{job.lease.queue}-{job.lease.job_id}",
-        }
-        if run is not None:
-            fields |= {"event_id": str(run.event_id), "consumer": run.consumer, "trace_id": run.trace_id}
-        with log_fields(**fields):
-            if run is None:
-                yield
-                return
-            trace = Trace(trace_id=run.trace_id, traceparent=run.envelope.traceparent)
-            with enter_trace(trace), expect_ledger(self._ledger_id):
-                yield
-
-    def _report(
-        self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, duration_seconds: float
-    ) -> None:
-        level = logging.INFO if isinstance(outcome, Completed | HeldBack) else logging.WARNING
-        if not log.isEnabledFor(level):
-            return
-        name = outcome_name(outcome)
-        age_seconds = self._clock.now().timestamp() - job.timestamp_ms / 1000
-        reason = getattr(outcome, "reason", "")
-        held = "" if finished.held is Held.HELD else f" (lease {finished.held.value})"
-        log.log(
-            level,
-            "%s %s in %.3f s, age %.3f s, attempt %d%s%s",
-            job.name if run is None else run.consumer,
-            name,
-            duration_seconds,
-            age_seconds,
-            job.attempt,
-            held,
-            f": {reason}" if reason else "",
-            extra={
-                "outcome": name,
-                "duration_s": round(duration_seconds, 6),
-                "age_s": round(age_seconds, 3),
-                "stalls": job.stalls,
-                "starts": job.starts,
-            },
-        )
