@@ -12,6 +12,7 @@ from homing.cli.audit import audit_verb
 from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
 from homing.cli.deadletters import deadletters_verbs
+from homing.cli.doctor import doctor_verb
 from homing.cli.events import events_verbs
 from homing.cli.exits import Exit, exit_for
 from homing.cli.jobs import jobs_verbs
@@ -51,6 +52,7 @@ def shared_options(
 commands.command("migrate")(migrate_verb)
 commands.command("settings")(settings_verb)
 commands.command("check")(check_verb)
+commands.command("doctor")(doctor_verb)
 commands.command("audit")(audit_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
