@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 from bullmq import Queue  # type: ignore[import-untyped]  # it ships no types
@@ -9,12 +10,12 @@ from redis import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from homing import Event, Homing, Transaction
+from homing import Event, Homing, Transaction, record
 from homing.config.settings import Settings
 from homing.embedded import EmbeddedValkey
 from homing.ids import JobId
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import IDENTIFY, LOOK
+from homing.ledger.statements import IDENTIFY, LOOK, SWEEP
 from homing.queue.job import NewJob
 from homing.queue.port import Refused
 from homing.queue.redis import RedisEngine
@@ -78,6 +79,51 @@ async def test_no_option_lets_one_delivery_swallow_another(settings: Settings) -
     answer = _read_add(job, b"another")
     assert isinstance(answer, Refused)
     assert "another" in answer.error
+
+
+async def test_event_of_a_slow_transaction_is_not_passed_over(settings: Settings) -> None:
+    """Recorded first and committed last: it arrives after its younger neighbours, because nobody keeps a place in the order of ids."""
+    async with running(once_app(settings), quick(settings)) as system:
+        await system.sql.execute("CREATE TABLE effects (event_id uuid)")
+        slow = await asyncpg.connect(settings.asyncpg_dsn)
+        try:
+            transaction = slow.transaction()
+            await transaction.start()
+            await record(slow, Asked(number=1))
+            await system.record(Asked(number=2))
+            await system.settled()
+            await transaction.commit()
+        finally:
+            await slow.close()
+        await system.settled()
+        assert await system.sql.fetchval("SELECT count(*) FROM effects") == 2
+
+
+async def test_sweeper_that_went_silent_is_followed_by_another(settings: Settings) -> None:
+    """The right to sweep belongs to one process at a time, and ends by itself: a process that has it and does nothing keeps nobody."""
+    async with running(once_app(settings), quick(settings), worker=False, relay=False) as system:
+        terms = {"queue": QUEUE, "lease_seconds": 10.0}
+        first, second = uuid4(), uuid4()
+        assert await system.ledger.fetch(SWEEP, sweeper=first, **terms)
+        assert await system.ledger.fetch(SWEEP, sweeper=first, **terms)
+        assert not await system.ledger.fetch(SWEEP, sweeper=second, **terms)
+        await system.sql.execute("UPDATE homing.queues SET sweeper_until = sweeper_until - interval '11 s'")
+        assert await system.ledger.fetch(SWEEP, sweeper=second, **terms)
+        assert not await system.ledger.fetch(SWEEP, sweeper=first, **terms)
+
+
+async def test_rows_of_ours_lock_no_rows_of_others(settings: Settings) -> None:
+    """No table refers to another by a foreign key: recording and settling take no lock on a row that somebody else is busy with."""
+    sql = await asyncpg.connect(settings.asyncpg_dsn)
+    try:
+        assert (
+            await sql.fetchval(
+                "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'homing'::regnamespace"
+            )
+            == 0
+        )
+    finally:
+        await sql.close()
 
 
 UNSETTLED = 5_000
