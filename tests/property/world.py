@@ -29,7 +29,7 @@ from homing.operations.cancel import cancel
 from homing.processes.relaying import RelayLoops
 from homing.queue.job import ClaimedJob, JobEnd, KeepRule
 from homing.queue.memory import MemoryEngine
-from homing.queue.memory_queue import State
+from homing.queue.memory_entry import State
 from homing.queue.port import ClaimRequest, Finished
 from homing.relay.relay import ROUTE
 from homing.service import Progress

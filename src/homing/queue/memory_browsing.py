@@ -17,7 +17,8 @@ from homing.queue.browse import (
     start_after,
     write_cursor,
 )
-from homing.queue.memory_queue import MemoryQueue, State
+from homing.queue.memory_entry import State
+from homing.queue.memory_queue import MemoryQueue
 
 
 class MemoryBrowsing(MemoryQueue):

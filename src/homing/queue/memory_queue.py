@@ -1,47 +1,19 @@
 """One queue in memory: BullMQ's state machine without its clockwork. Plain calls, no awaiting, no threads of its own."""
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from itertools import count
 
 from homing.clock import Clock
-from homing.ids import JobId, LeaseToken
+from homing.ids import JobId
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.memory_entry import Entry, State, count_parked
 from homing.queue.memory_keys import MemoryKeys
 from homing.queue.memory_limits import MemoryLimits
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import ClaimRequest, Held, Idle
-
-
-class State(Enum):
-    """Where a job is."""
-
-    WAITING = "waiting"
-    PRIORITIZED = "prioritized"
-    DELAYED = "delayed"
-    ACTIVE = "active"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A job and what happened to it. `place` orders it among jobs of its state."""
-
-    job: NewJob
-    state: State
-    starts: int = 0
-    attempts_made: int = 0
-    stalls: int = 0
-    mark: str | None = None
-    end: JobEnd = field(default_factory=JobEnd)
-    token: LeaseToken | None = None
-    lease_ends: float = 0.0
-    place: tuple[float, int] = (0.0, 0)
-    parked: ParkedKind | None = None
 
 
 class MemoryQueue:
@@ -50,7 +22,7 @@ class MemoryQueue:
     def __init__(self, name: str, clock: Clock) -> None:
         self._name = name
         self._clock = clock
-        self._entries: dict[JobId, _Entry] = {}
+        self._entries: dict[JobId, Entry] = {}
         self._waiting: deque[JobId] = deque()
         self._ordered: dict[State, list[tuple[tuple[float, int], JobId]]] = {State.PRIORITIZED: [], State.DELAYED: []}
         self._finished: dict[State, dict[JobId, float]] = {State.COMPLETED: {}, State.FAILED: {}}
@@ -67,7 +39,7 @@ class MemoryQueue:
         """Add a job, unless its id is taken by a job in any state."""
         if job.id in self._entries:
             return
-        self._entries[job.id] = entry = _Entry(job, State.WAITING)
+        self._entries[job.id] = entry = Entry(job, State.WAITING)
         if job.delay_seconds > 0:
             self._delay(entry, job.delay_seconds)
         else:
@@ -93,7 +65,7 @@ class MemoryQueue:
         self._has_marker |= bool(self._waiting) or any(
             map(self._peek, self._ordered)
         )  # more: the next waiter finds out
-        return self._claimed(entry, request.token)
+        return entry.claimed(self._name, request.token)
 
     def leave_marker(self) -> None:
         """Let a waiter claim: a slot of a bounded queue became free, and whoever held it takes no more."""
@@ -160,8 +132,7 @@ class MemoryQueue:
     def parked(self) -> list[ParkedJobs]:
         """The parked jobs by kind, in order."""
         self._promote()
-        counted = Counter(entry.parked for entry in self._entries.values() if entry.parked is not None)
-        return sorted(ParkedJobs(kind, number) for kind, number in counted.items())
+        return count_parked(self._entries.values())
 
     def unpark(self, kinds: Collection[ParkedKind]) -> int:
         """Let the parked jobs of these kinds wait, in the order in which they were parked."""
@@ -246,7 +217,7 @@ class MemoryQueue:
     def _now(self) -> float:
         return self._clock.monotonic()
 
-    def _line_up(self, entry: _Entry) -> None:
+    def _line_up(self, entry: Entry) -> None:
         self._has_marker = True
         entry.parked = None
         if entry.job.priority:
@@ -255,7 +226,7 @@ class MemoryQueue:
             entry.state = State.WAITING
             self._waiting.append(entry.job.id)
 
-    def _put_first(self, entry: _Entry) -> None:
+    def _put_first(self, entry: Entry) -> None:
         self._has_marker = True
         if entry.job.priority:
             self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), 0)
@@ -263,14 +234,14 @@ class MemoryQueue:
             entry.state = State.WAITING
             self._waiting.appendleft(entry.job.id)
 
-    def _delay(self, entry: _Entry, seconds: float) -> None:
+    def _delay(self, entry: Entry, seconds: float) -> None:
         self._put_in_order(entry, State.DELAYED, self._now() + seconds, next(self._turn))
 
-    def _put_in_order(self, entry: _Entry, state: State, first: float, turn: int) -> None:
+    def _put_in_order(self, entry: Entry, state: State, first: float, turn: int) -> None:
         entry.state, entry.place = state, (first, turn)
         heapq.heappush(self._ordered[state], (entry.place, entry.job.id))
 
-    def _peek(self, state: State) -> _Entry | None:
+    def _peek(self, state: State) -> Entry | None:
         """The first job of an ordered state; places that a job has left since are dropped on the way."""
         heap = self._ordered[state]
         while heap:
@@ -286,7 +257,7 @@ class MemoryQueue:
             heapq.heappop(self._ordered[State.DELAYED])
             self._line_up(first)
 
-    def _next_entry(self) -> _Entry | None:
+    def _next_entry(self) -> Entry | None:
         if self._waiting:
             return self._entries[self._waiting.popleft()]
         first = self._peek(State.PRIORITIZED)
@@ -297,20 +268,7 @@ class MemoryQueue:
     def _active(self) -> int:
         return sum(entry.state is State.ACTIVE for entry in self._entries.values())
 
-    def _claimed(self, entry: _Entry, token: LeaseToken) -> ClaimedJob:
-        return ClaimedJob(
-            lease=Lease(self._name, entry.job.id, token),
-            name=entry.job.name,
-            data=entry.job.data,
-            timestamp_ms=entry.job.timestamp_ms,
-            attempts=entry.job.attempts,
-            starts=entry.starts,
-            attempts_made=entry.attempts_made,
-            stalls=entry.stalls,
-            mark=entry.mark,
-        )
-
-    def _held(self, lease: Lease) -> tuple[_Entry | None, Held]:
+    def _held(self, lease: Lease) -> tuple[Entry | None, Held]:
         entry = self._entries.get(lease.job_id)
         if entry is None:
             return None, Held.MISSING
@@ -320,7 +278,7 @@ class MemoryQueue:
             return None, Held.TAKEN
         return entry, Held.HELD
 
-    def _take(self, lease: Lease) -> tuple[_Entry | None, Held]:
+    def _take(self, lease: Lease) -> tuple[Entry | None, Held]:
         """End the lease, if it is ours."""
         entry, held = self._held(lease)
         if entry is not None:
