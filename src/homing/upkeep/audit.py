@@ -20,7 +20,7 @@ Kind = Literal["missing", "silent death", "letter of the living", "no payload"]
 _MEANING: Mapping[Kind, tuple[str, str]] = {
     "missing": (
         "events were routed without a delivery",
-        "open them with `homing backfill --consumer {consumer}` (it leaves those that exist alone)",
+        "open them with `homing backfill --consumer {consumer} --topic …`, which leaves those that exist alone",
     ),
     "silent death": (
         "deliveries are dead without a letter that says why",
@@ -146,7 +146,7 @@ def _waiting_topics(topics: tuple[TopicCount, ...]) -> Iterator[str]:
         if not topic.routable and topic.claimable + topic.scheduled:
             yield f"topic {topic.topic}: {topic.claimable + topic.scheduled} events have no consumer: deploy the code that subscribes to it"
         if topic.parked:
-            yield f"topic {topic.topic}: {topic.parked} events are parked: see `homing events list`, then `homing events release`"
+            yield f"topic {topic.topic}: {topic.parked} events are parked: see `homing events parked`, then `homing events release`"
 
 
 def _waiting_consumers(consumers: tuple[ConsumerCount, ...]) -> Iterator[str]:
