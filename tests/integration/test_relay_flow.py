@@ -190,3 +190,33 @@ async def test_swallowed_notifications_leave_polling(settings: Settings) -> None
         await system.record(Ticked(number=1))
         await until(lambda: len(seen) == 1, what="the event is handled")
         assert relay.listener.hears is False
+
+
+async def test_a_renamed_consumer_gets_each_event_once(settings: Settings) -> None:
+    """The route under its former name is still there and gets nothing new; what was opened under it settles under it."""
+    seen: Counter[UUID] = Counter()
+    old = counting_app("old", seen)
+    async with running(old, quick(settings), worker=False) as system:
+        before = Ticked(number=1)
+        await system.record(before)
+
+        async def routed() -> bool:
+            return bool(await system.deliveries())
+
+        await until(routed, 5, "the event is routed under the former name")
+    renamed = Homing("new")
+
+    @renamed.queue("ticks").handler("tally", on=Ticked, at_least_once=True, aliases=["ticks.count"])
+    async def tally(event: Ticked) -> None:
+        seen[event.event_id] += 1
+
+    async with running(renamed, quick(settings)) as system:
+        after = Ticked(number=2)
+        await system.record(after)
+        await system.settled()
+        rows = await system.sql.fetch("SELECT event_id, consumer, outcome FROM homing.deliveries")
+        assert {(row["event_id"], row["consumer"], row["outcome"]) for row in rows} == {
+            (before.event_id, "ticks.count", "done"),
+            (after.event_id, "ticks.tally", "done"),
+        }
+    assert seen == {before.event_id: 1, after.event_id: 1}

@@ -1,5 +1,6 @@
 -- route: open the deliveries of a bounded number of unpublished events per subscribed topic, and mark the events routed. An event of
 --   which no job can be made (anybody may have written the row) is parked with its error instead, and holds up no other.
+--   A route whose consumer is a former name of another active one of the topic gets nothing new: a renamed consumer is one consumer.
 -- Parameters: page integer (events per topic); queues text[], epochs integer[] (verified on this relay's connection; unknown = 0 = due).
 -- Result: one row per delivery opened, with what its job needs; for a parked event one row with event_id, topic and parked_error, the rest
 -- null. Nothing is written after a successful dispatch.
@@ -20,7 +21,9 @@ opened AS (
   SELECT b.id, s.consumer, s.queue, s.job_name, coalesce(k.epoch, 0), now() + interval '30 s'
   FROM batch b JOIN homing.subscriptions s ON s.topic = b.topic AND s.retired_at IS NULL
   LEFT JOIN unnest((:queues)::text[], (:epochs)::integer[]) AS k(queue, epoch) ON k.queue = s.queue
-  WHERE b.trouble IS NULL
+  WHERE b.trouble IS NULL AND NOT EXISTS (
+    SELECT FROM homing.subscriptions n WHERE n.topic = s.topic AND n.retired_at IS NULL AND n.consumer <> s.consumer
+      AND s.consumer = ANY (n.aliases))
   ON CONFLICT (event_id, consumer) DO NOTHING
   RETURNING event_id, consumer, queue, job_name, generation, opened_at),
 marked AS (
