@@ -7,6 +7,7 @@ from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.deadletters.runner import CampaignRunner
 from homing.ledger.ledger import Ledger
+from homing.metrics import Metrics
 from homing.queue.port import Engine
 from homing.relay import Dispatcher, Listener, QueueWatch, Relay, Sweep, Unroutable
 from homing.service import Loop, stop_all
@@ -22,7 +23,16 @@ REDRIVE_SECONDS = 1.0
 class RelayLoops:
     """Watch, route and dispatch, sweep, listen, count, prune, redrive: started together, stopped together."""
 
-    def __init__(self, app: Homing, settings: Settings, *, ledger: Ledger, engine: Engine) -> None:
+    def __init__(
+        self,
+        app: Homing,
+        settings: Settings,
+        *,
+        ledger: Ledger,
+        engine: Engine,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.metrics = metrics or Metrics(app.name)
         self.watch = QueueWatch(ledger, engine)
         self.dispatcher = Dispatcher(ledger, engine, self.watch)
         self.relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch)

@@ -17,6 +17,7 @@ from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.ledger.ledger import Ledger
+from homing.metrics import Metrics
 from homing.queue.job import Lease
 from homing.queue.parked import ParkedJobs
 from homing.queue.port import Engine
@@ -61,9 +62,11 @@ class Worker:
         engine: Engine,
         provider: Provider,
         queues: Mapping[str, int | None] | None = None,
+        metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._app = app
+        self.metrics = metrics or Metrics(app.name)
         self._settings = settings
         self._ledger = ledger
         self._engine = engine
