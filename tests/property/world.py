@@ -176,11 +176,11 @@ class World:
         await self.system.relay.watch.tick()
         await self.system.relay.sweep.tick()
 
-    async def claim(self, _: int = 0) -> None:
-        """A worker takes a job and comes as far as the middle of its handler."""
+    async def claim(self, _: int = 0) -> bool:
+        """A worker takes a job and comes as far as the middle of its handler; whether there was one."""
         job = await self.memory.claim(QUEUE, ClaimRequest(new_token(), LEASE_SECONDS))
         if not isinstance(job, ClaimedJob):
-            return
+            return False
         assert self.system.worker is not None
         live = Live(job)
         token = LIVE.set(live)
@@ -189,6 +189,7 @@ class World:
         self._lives.append(live)
         await live.reached(live.entered)
         self._sort()
+        return True
 
     async def succeed(self, which: int) -> None:
         """A handler ends well; the engine does not hear of it yet."""
@@ -324,11 +325,8 @@ class World:
         assert all(row["n"] == 2 and None not in row["outcomes"] for row in counted), counted
 
     async def _work_off(self) -> None:
-        while True:
-            before = await self.memory.counts(QUEUE)
-            if not before.waiting:
-                return
-            await self.claim()
+        """Run whatever can be claimed."""
+        while await self.claim():
             await self.succeed(0)
             await self.finish(0)
 
