@@ -23,7 +23,7 @@ from shop.trial.stage import Cast, Stage
 CAST = Cast(
     apis=2,
     relays=2,
-    workers=2,
+    workers=3,
     environment={
         "HOMING_LEASE": "5s",
         "HOMING_BEAT": "1s",
