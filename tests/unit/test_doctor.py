@@ -5,11 +5,20 @@ from typing import Any
 
 import pytest
 
+from homing import Event, Homing
+from homing.config.settings import Retention, Settings
+from homing.durations import days, minutes
 from homing.operations.doctor import judge
 from homing.queue.redis.checkup import Checkup
 from homing.queue.redis.server import ServerFacts
 from homing.upkeep.doctor import Level, schema, server
 from homing.upkeep.doctor.reach import Path, judge_listening, judge_pooler
+from homing.upkeep.doctor.times import connections_needed, judge_retention, judge_times
+
+
+class Sent(Event, topic="doctor.sent", unrouted=True):
+    """Anything."""
+
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS: dict[str, Any] = {
@@ -121,3 +130,43 @@ def test_the_clock_of_redis() -> None:
     """An offset beyond what asking took is a warning."""
     found = {each.code: each.level for each in judge(Checkup(**CHECKUP | {"clock_offset_seconds": 3.0}))}
     assert found["redis-clock"] is Level.WARNING
+
+
+def app_with(**queue: Any) -> Homing:
+    app = Homing("times")
+
+    @app.queue("mail", **queue).handler("send", on=Sent, at_least_once=True, timeout=minutes(10))
+    async def send(event: Sent) -> None:
+        """Never run."""
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("retention", "queue", "level"),
+    [
+        (Retention(), {"other_producers": True}, Level.OK),
+        (Retention(inbox=minutes(1)), {"other_producers": True}, Level.ERROR),
+        (Retention(dead_letters=days(1)), {}, Level.WARNING),
+    ],
+)
+def test_the_retention_contract(retention: Retention, queue: dict[str, Any], level: Level) -> None:
+    """What workers refuse at start is an error here, what they say is a warning."""
+    app = app_with(**queue)
+    assert {each.level for each in judge_retention(app.queues, app.handlers, Settings(retention=retention))} == {level}
+
+
+def test_the_times_of_a_stop() -> None:
+    """A run that may outlast the grace is named, by its handler."""
+    app = app_with()
+    (found,) = judge_times(app.handlers, Settings())
+    assert (found.level, found.code) == (Level.WARNING, "grace")
+    assert found.text.startswith("mail.send may run for 600 s and a stop waits 25 s")
+    (fits,) = judge_times(app.handlers, Settings(shutdown_grace=minutes(10)))
+    assert fits.level is Level.OK
+
+
+def test_what_a_worker_opens() -> None:
+    """A transaction for each slot of each process, the ledger's pool, and one connection that listens."""
+    app = app_with(concurrency=20)
+    assert connections_needed(app.queues, Settings(worker_processes=2)) == 2 * (20 + 4) + 1
