@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from homing.config.settings import Settings
 from homing.ledger.ledger import Ledger
-from homing.queue.port import Engine
+from homing.queue.browse import SteeredEngine
 from homing.queue.redis import RedisEngine
 
 
 @asynccontextmanager
-async def open_both(settings: Settings, prefix: str, verb: str) -> AsyncIterator[tuple[Ledger, Engine]]:
+async def open_both(settings: Settings, prefix: str, verb: str) -> AsyncIterator[tuple[Ledger, SteeredEngine]]:
     """An open ledger, and an engine that connects when it is first asked, so that one that is away only fails what needs it.
 
     `prefix`: what keys start with where the settings name none, the name of the app.
