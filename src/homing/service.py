@@ -54,8 +54,14 @@ class Turning:
 class Outages:
     """Tells an outage once, however many loops meet it, and its end when the last of them is through. Shared by loops of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[str], None] = lambda _: None) -> None:
         self._waiting: dict[str, set[str]] = {}
+        self._on_end = on_end
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers that some loop waits for now, by the names that errors give them; any thread may ask."""
+        return sorted(self._waiting.copy())
 
     def begin(self, loop: str, error: ServerUnavailable) -> None:
         """A loop met a server that does not answer."""
@@ -73,6 +79,7 @@ class Outages:
             if not self._waiting[server]:
                 del self._waiting[server]
                 log.info("%s: the server is back", loop)
+                self._on_end(server)
 
 
 class Loop:
@@ -197,11 +204,12 @@ class Loop:
         return self.interval_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - as above
 
 
-def share_outages(loops: Iterable[Loop]) -> None:
-    """Let these loops tell each outage once between them."""
-    outages = Outages()
+def share_outages(loops: Iterable[Loop], on_end: Callable[[str], None] = lambda _: None) -> Outages:
+    """Let these loops tell each outage once between them; `on_end` is called with the server that answers again."""
+    outages = Outages(on_end)
     for loop in loops:
         loop.outages = outages
+    return outages
 
 
 async def stop_all(loops: Sequence[Loop]) -> None:

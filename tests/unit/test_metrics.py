@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from homing.metrics import METRICS, Metric, Metrics
-from homing.metrics.declared import JOB_DURATION, JOB_RUNS, PARKED_JOBS, RUNNING
+from homing.metrics.declared import JOB_DURATION, JOB_RUNS, PARKED_JOBS, PAUSED, RUNNING
 
 _LABELS = {
     *("topic", "consumer", "queue", "job", "state", "outcome", "reason", "backend", "loop", "table", "error_type"),
@@ -50,14 +50,13 @@ def test_what_was_counted_is_exposed_with_the_app() -> None:
 
 
 def test_a_gauge_forgets_what_is_true_no_more() -> None:
-    """After `clear` only what is set again is exposed."""
+    """After `replace` what is not there any more is zero."""
     metrics = Metrics("shop")
-    metrics.set(PARKED_JOBS, "mail", "old", to=1)
-    metrics.clear(PARKED_JOBS)
-    metrics.set(PARKED_JOBS, "mail", "new", to=2)
+    metrics.replace(PARKED_JOBS, {("mail", "old"): 1})
+    metrics.replace(PARKED_JOBS, {("mail", "new"): 2})
     text = generate_latest(metrics.registry).decode()
-    assert 'job="new"' in text
-    assert 'job="old"' not in text
+    assert 'job="new",queue="mail"} 2.0' in text
+    assert 'job="old",queue="mail"} 0.0' in text
 
 
 def test_two_apps_in_a_process_do_not_mix() -> None:
@@ -78,6 +77,7 @@ def test_an_sdk_that_comes_later_gets_the_same_numbers(monkeypatch: pytest.Monke
     metrics.count(JOB_RUNS, "mail", "send", "completed")
     metrics.observe(JOB_DURATION, "mail", "send", seconds=0.3)
     metrics.set(RUNNING, "mail", to=3)
+    metrics.collected = lambda: {PAUSED: [(("mail",), 1.0)]}
     data = reader.get_metrics_data()
     assert data is not None
     seen: dict[str, Any] = {m.name: m for m in data.resource_metrics[0].scope_metrics[0].metrics}
@@ -85,4 +85,6 @@ def test_an_sdk_that_comes_later_gets_the_same_numbers(monkeypatch: pytest.Monke
     assert point.value == 1
     assert point.attributes == {"app": "shop", "queue": "mail", "job": "send", "outcome": "completed"}
     assert seen["homing.job.duration"].unit == "s"
+    (paused,) = seen["homing.queue.paused"].data.data_points
+    assert (paused.value, paused.attributes) == (1, {"app": "shop", "queue": "mail"})
     assert seen["homing.worker.running.jobs"].data.data_points[0].value == 3

@@ -1,6 +1,6 @@
 """What an operator is told of one look at everything."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -78,7 +78,22 @@ CASES: dict[str, tuple[Overview, Level, str]] = {
     "events wait and a relay lives": (
         _overview(topics=(_topic(claimable=3, oldest_claimable_seconds=14.0),)),
         Level.STALLED,
-        "a relay lives and does not route it",
+        "the relay in process 1 on h lives and does not route it",
+    ),
+    "events wait and the relay was stopped in mid-air": (
+        _overview(
+            topics=(_topic(claimable=3, oldest_claimable_seconds=14.0),), processes=(_process(silent_seconds=14.0),)
+        ),
+        Level.STALLED,
+        "the relay in process 1 on h has said nothing for 14s",
+    ),
+    "events wait and the relay says why": (
+        _overview(
+            topics=(_topic(claimable=3, oldest_claimable_seconds=14.0),),
+            processes=(_process(state={"reasons": ["Redis does not answer"]}),),
+        ),
+        Level.STALLED,
+        "it says: Redis does not answer",
     ),
     "a relay that has fallen silent is none": (
         _overview(
@@ -115,6 +130,17 @@ CASES: dict[str, tuple[Overview, Level, str]] = {
         Level.STALLED,
         "and none runs",
     ),
+    "a queue whose partner asked for a pause": (
+        _overview(
+            queues=(
+                QueueState(
+                    queue="mail", counts=_counts(waiting=1), oldest_waiting_seconds=60.0, throttled_seconds=540.0
+                ),
+            )
+        ),
+        Level.ATTENTION,
+        "may start in 9m",
+    ),
     "the engine is away": (_overview(engine_error="Redis does not answer"), Level.STALLED, "nothing is lost"),
 }
 
@@ -139,6 +165,26 @@ def test_work_that_flows_needs_no_words() -> None:
     )
     assert verdict.level is Level.FLOWING
     assert verdict.reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("claimable", "moved_seconds", "relays", "level"),
+    [
+        (900, 0, 1, Level.ATTENTION),
+        (1000, 3, 1, Level.ATTENTION),
+        (1000, 0, 1, Level.STALLED),
+        (2000, 0, 1, Level.STALLED),
+        (900, 3, 0, Level.STALLED),
+    ],
+)
+def test_a_backlog_that_moves_is_no_standstill(claimable: int, moved_seconds: int, relays: int, level: Level) -> None:
+    """Late is what was routed from since the look before; what did not move, or has nobody to move it, stands still."""
+    before = _topic(claimable=1000, oldest_claimable_seconds=50.0, oldest_claimable_at=NOW)
+    now = NOW + timedelta(seconds=moved_seconds)
+    topic = _topic(claimable=claimable, oldest_claimable_seconds=50.0, oldest_claimable_at=now)
+    processes = (_process(),) * relays
+    looks = [_overview(topics=(each,), processes=processes) for each in (before, topic)]
+    assert judge(looks[1], looks[0]).level is level
 
 
 def test_the_worst_comes_first() -> None:

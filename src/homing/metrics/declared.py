@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
+Across = Literal["sum", "min", "max"]
 
 RUN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Bucket bounds of how long something ran."""
@@ -20,7 +21,8 @@ class Metric:
     """One family of series. `labels` come besides `app`, which every series has. A counter's name ends with `_total`.
 
     `collected`: read from the ledger and the engine by each process that holds the collector, so rules take the `max` over processes;
-    every other one is counted in the process that did the work, so rules take the `sum`.
+    every other one is counted in the process that did the work, so rules take the `sum`. `across`: how a gauge is told for several
+    worker processes behind one endpoint.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Metric:
     meaning: str
     buckets: tuple[float, ...] = ()
     collected: bool = False
+    across: Across = "sum"
 
     @property
     def otel_name(self) -> str:
@@ -45,8 +48,8 @@ def _counter(name: str, *labels: str, means: str) -> Metric:
     return Metric(f"homing_{name}_total", "counter", labels, means)
 
 
-def _gauge(name: str, *labels: str, means: str, collected: bool = False) -> Metric:
-    return Metric(f"homing_{name}", "gauge", labels, means, collected=collected)
+def _gauge(name: str, *labels: str, means: str, collected: bool = False, across: Across = "sum") -> Metric:
+    return Metric(f"homing_{name}", "gauge", labels, means, collected=collected, across=across)
 
 
 def _histogram(name: str, *labels: str, means: str, buckets: tuple[float, ...]) -> Metric:
@@ -59,8 +62,10 @@ RELAY_DISPATCHED = _counter(
     "relay_dispatched_jobs", "queue", "outcome", means="Jobs handed to the engine: `added` or `failed`."
 )
 RELAY_LAG = _histogram("relay_lag_seconds", "queue", means="From recorded to dispatched.", buckets=AGE_SECONDS)
-LISTENER_UP = _gauge("relay_listener_up", means="1 while notifications arrive, 0 while the relay only polls.")
-BACKEND_UP = _gauge("backend_up", "backend", means="1 while the server answers this process.")
+LISTENER_UP = _gauge(
+    "relay_listener_up", means="1 while notifications arrive, 0 while the relay only polls.", across="min"
+)
+BACKEND_UP = _gauge("backend_up", "backend", means="1 while the server answers this process.", across="min")
 RECONNECTS = _counter("backend_reconnects", "backend", means="Times a server answered again after it had not.")
 SETTLED = _counter("deliveries_settled", "consumer", "outcome", means="Deliveries that are done, dead or cancelled.")
 DUPLICATES = _counter("deliveries_duplicate", "consumer", means="Runs that were not needed: the delivery was done.")
@@ -68,7 +73,7 @@ REDISPATCHED = _counter(
     "deliveries_redispatched", "consumer", "reason", means="Deliveries given a job again, by what was found."
 )
 THROTTLED = _counter("queue_throttled_seconds", "queue", means="Seconds of pause that handlers asked for.")
-PARKED_JOBS = _gauge("jobs_parked", "queue", "job", means="Jobs of names that no handler here knows.")
+PARKED_JOBS = _gauge("jobs_parked", "queue", "job", means="Jobs of names that no handler here knows.", across="max")
 JOB_RUNS = _counter("job_runs", "queue", "job", "outcome", means="Runs, by what they came to.")
 JOB_DURATION = _histogram(
     "job_duration_seconds", "queue", "job", means="From start to end of a run.", buckets=RUN_SECONDS
@@ -85,9 +90,14 @@ REDRIVEN = _counter(
     "redriven", "consumer", "outcome", means="Dead letters asked to run again: `redriven` or `refused`."
 )
 LOOP_LAG = _histogram("event_loop_lag_seconds", means="How late the event loop's turns came.", buckets=LAG_SECONDS)
-LAST_TICK = _gauge("loop_last_tick_timestamp_seconds", "loop", means="When a background loop turned last, Unix time.")
+LAST_TICK = _gauge(
+    "loop_last_tick_timestamp_seconds",
+    "loop",
+    means="When a background loop turned last, Unix time.",
+    across="min",
+)
 PRUNED = _counter("pruned_rows", "table", means="Rows that left after their retention.")
-BUILD = _gauge("build_info", "version", "python", "engine", means="1; its labels say what runs here.")
+BUILD = _gauge("build_info", "version", "python", "engine", means="1; its labels say what runs here.", across="max")
 
 OLDEST_CLAIMABLE = _gauge(
     "outbox_oldest_claimable_seconds",

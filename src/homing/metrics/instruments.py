@@ -1,12 +1,13 @@
 """What a process counts: Prometheus instruments in a registry of its own, mirrored to OpenTelemetry where an SDK is set up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
-from homing.metrics.declared import METRICS, Metric
-from homing.metrics.mirror import Mirror, mirror_of
+from homing.metrics.declared import METRICS, Across, Metric
+from homing.metrics.mirror import Collected, Mirror, mirror_of, nothing_collected
 
 Child = Counter | Gauge | Histogram
 
@@ -19,6 +20,8 @@ class Metrics:
 
     def __init__(self, app: str, registry: CollectorRegistry | None = None) -> None:
         self.app = app
+        self.collected: Collected = nothing_collected
+        """What OpenTelemetry reads of the metrics that are collected, from its own thread."""
         self.registry = registry or CollectorRegistry()
         self._families = {metric: _family(metric, self.registry) for metric in METRICS if not metric.collected}
         self._children: dict[tuple[Metric, tuple[str, ...]], MetricWrapperBase] = {}
@@ -28,7 +31,7 @@ class Metrics:
     def find_mirror(self) -> None:
         """Mirror from now on to the OpenTelemetry SDK that somebody set up meanwhile; a loop asks, so that the order does not matter."""
         if self._mirror is None:
-            self._mirror = mirror_of(self.app, self._families)
+            self._mirror = mirror_of(self.app, self._families, lambda: self.collected())  # noqa: PLW0108 - it may be set later
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
         """Add to a counter."""
@@ -48,10 +51,13 @@ class Metrics:
         if self._mirror is not None:
             self._mirror.observe(metric, labels, seconds)
 
-    def clear(self, metric: Metric) -> None:
-        """Forget every series of a gauge, before those that are true now are set."""
-        self._families[metric].clear()
-        self._children = {key: child for key, child in self._children.items() if key[0] != metric}
+    def replace(self, metric: Metric, series: Mapping[tuple[str, ...], float]) -> None:
+        """Set a gauge to what is true now: series that were set before and are not among these become 0."""
+        before = {labels for known, labels in self._children if known is metric}
+        for labels in before - series.keys():
+            self.set(metric, *labels, to=0)
+        for labels, value in series.items():
+            self.set(metric, *labels, to=value)
 
     def _child(self, metric: Metric, labels: tuple[str, ...]) -> MetricWrapperBase:
         child = self._children.get((metric, labels))
@@ -66,10 +72,17 @@ def label_names(metric: Metric) -> tuple[str, ...]:
     return ("app", *metric.labels)
 
 
+_MODES: Mapping[Across, Literal["livesum", "livemin", "livemax"]] = {
+    "sum": "livesum",
+    "min": "livemin",
+    "max": "livemax",
+}
+
+
 def _family(metric: Metric, registry: CollectorRegistry) -> MetricWrapperBase:
     labels: Iterable[str] = label_names(metric)
     if metric.kind == "counter":
         return Counter(metric.name, metric.meaning, labels, registry=registry)
     if metric.kind == "gauge":
-        return Gauge(metric.name, metric.meaning, labels, registry=registry, multiprocess_mode="livesum")
+        return Gauge(metric.name, metric.meaning, labels, registry=registry, multiprocess_mode=_MODES[metric.across])
     return Histogram(metric.name, metric.meaning, labels, registry=registry, buckets=metric.buckets)

@@ -1,14 +1,23 @@
 """The same numbers through OpenTelemetry, for applications that have set up its SDK; without one, nothing is called."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from homing.metrics.declared import Metric
+from homing.metrics.declared import METRICS, Metric
 
 try:
     from opentelemetry import metrics as otel
 except ModuleNotFoundError:  # the extra `otel` is not installed
     otel = None  # type: ignore[assignment]  # then there is nothing to mirror to
+
+
+Series = list[tuple[tuple[str, ...], float]]
+Collected = Callable[[], Mapping[Metric, Series]]
+
+
+def nothing_collected() -> Mapping[Metric, Series]:
+    """For a process without a collector."""
+    return {}
 
 
 class Mirror(Protocol):
@@ -27,18 +36,24 @@ class Mirror(Protocol):
         ...
 
 
-def mirror_of(app: str, metrics: Iterable[Metric]) -> Mirror | None:
-    """A mirror when an OpenTelemetry SDK is set up, otherwise `None`: what nobody exports costs nothing."""
+def mirror_of(app: str, metrics: Iterable[Metric], collected: Collected = nothing_collected) -> Mirror | None:
+    """A mirror when an OpenTelemetry SDK is set up, otherwise `None`: what nobody exports costs nothing.
+
+    `collected` is asked whenever the SDK exports, for the gauges that are collected.
+    """
     if otel is None or type(otel.get_meter_provider()).__module__.startswith("opentelemetry.metrics"):
         return None  # the API's own stand-ins: no SDK yet
-    return _OpenTelemetry(app, metrics)
+    return _OpenTelemetry(app, metrics, collected)
 
 
 class _OpenTelemetry:
-    def __init__(self, app: str, metrics: Iterable[Metric]) -> None:
+    def __init__(self, app: str, metrics: Iterable[Metric], collected: Collected) -> None:
         meter = otel.get_meter("homing")
         self._app = app
         self._instruments: dict[Metric, Any] = {metric: _instrument(meter, metric) for metric in metrics}
+        for metric in METRICS:
+            if metric.collected:
+                self._offer(meter, metric, collected)
 
     def count(self, metric: Metric, labels: tuple[str, ...], by: float) -> None:
         self._instruments[metric].add(by, self._attributes(metric, labels))
@@ -48,6 +63,13 @@ class _OpenTelemetry:
 
     def observe(self, metric: Metric, labels: tuple[str, ...], seconds: float) -> None:
         self._instruments[metric].record(seconds, self._attributes(metric, labels))
+
+    def _offer(self, meter: Any, metric: Metric, collected: Collected) -> None:
+        def read(_: object) -> list[Any]:
+            series = collected().get(metric, [])
+            return [otel.Observation(value, self._attributes(metric, labels)) for labels, value in series]
+
+        meter.create_observable_gauge(metric.otel_name, [read], metric.otel_unit, metric.meaning)
 
     def _attributes(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
         return {"app": self._app, **dict(zip(metric.labels, labels, strict=True))}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -14,6 +14,7 @@ from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
 from homing.metrics import declared
 from homing.metrics.instruments import label_names
+from homing.metrics.mirror import Series
 from homing.operations.overview import (
     Overview,
     QueueState,
@@ -24,13 +25,13 @@ from homing.operations.overview import (
     read_topics,
 )
 from homing.operations.verdict import Level, Reason, Verdict, judge
-from homing.queue.port import Engine
+from homing.queue.browse import SteeredEngine
 from homing.service import Progress
 
 log = logging.getLogger("homing.operations")
 
-COLLECT_SECONDS = 5.0
-"""How often the look is taken."""
+COLLECT_SECONDS = 4.0
+"""How often the look is taken: often enough that a standstill is told within 15 seconds."""
 
 PATIENCE_SECONDS = 10.0
 """How long one look may take before it is given up."""
@@ -39,7 +40,7 @@ STALE_SECONDS = 15.0
 """How old a look may be before the verdict is that nobody knows."""
 
 
-async def look_over(ledger: Ledger, engine: Engine) -> Overview:
+async def look_over(ledger: Ledger, engine: SteeredEngine) -> Overview:
     """One look at everything. A silent engine is part of it; a silent ledger raises `ServerUnavailable`."""
     topics, consumers, processes, rows = await asyncio.gather(
         read_topics(ledger), read_consumers(ledger), read_processes(ledger), read_queue_names(ledger)
@@ -63,13 +64,14 @@ async def look_over(ledger: Ledger, engine: Engine) -> Overview:
 class Collector(PrometheusCollector):
     """Keeps the last look. `tick` takes one; everything else reads memory, from any thread, and waits for no server."""
 
-    def __init__(self, app: str, ledger: Ledger, engine: Engine, clock: Clock | None = None) -> None:
+    def __init__(self, app: str, ledger: Ledger, engine: SteeredEngine, clock: Clock | None = None) -> None:
         self._app = app
         self._ledger = ledger
         self._engine = engine
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._overview: Overview | None = None
+        self._before: Overview | None = None
         self._taken_at = self._clock.monotonic()
         self._error: str | None = None
 
@@ -85,7 +87,8 @@ class Collector(PrometheusCollector):
             self._fail(str(error))
             raise
         with self._lock:
-            self._overview, self._taken_at, self._error = overview, self._clock.monotonic(), None
+            self._before, self._overview = self._overview, overview
+            self._taken_at, self._error = self._clock.monotonic(), None
         return Progress.REST
 
     def overview(self) -> Overview | None:
@@ -96,23 +99,26 @@ class Collector(PrometheusCollector):
     def verdict(self) -> Verdict:
         """The judgement of the last look; that nobody knows, when it is too old."""
         with self._lock:
-            overview, age_seconds, error = self._overview, self._clock.monotonic() - self._taken_at, self._error
+            overview, before, error = self._overview, self._before, self._error
+            age_seconds = self._clock.monotonic() - self._taken_at
         if overview is None or age_seconds > STALE_SECONDS:
             text = error or f"nothing was seen for {age_seconds:.0f} s"
             return Verdict(Level.STALLED, (Reason(Level.STALLED, text, "start PostgreSQL again, or read the log"),))
-        return judge(overview)
+        return judge(overview, before)
 
     def collect(self) -> Iterable[Metric]:
         """The gauges of the last look, for Prometheus; none when it is too old, so that nobody takes old numbers for new."""
-        with self._lock:
-            overview, age_seconds = self._overview, self._clock.monotonic() - self._taken_at
-        if overview is None or age_seconds > STALE_SECONDS:
-            return
-        for metric, series in _series(overview).items():
+        for metric, series in self.series().items():
             family = GaugeMetricFamily(metric.name, metric.meaning, labels=label_names(metric))
             for labels, value in series:
                 family.add_metric([self._app, *labels], value)
             yield family
+
+    def series(self) -> Mapping[declared.Metric, Series]:
+        """The same for OpenTelemetry."""
+        with self._lock:
+            overview, age_seconds = self._overview, self._clock.monotonic() - self._taken_at
+        return {} if overview is None or age_seconds > STALE_SECONDS else _series(overview)
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is collected at registration."""
@@ -121,9 +127,6 @@ class Collector(PrometheusCollector):
     def _fail(self, error: str) -> None:
         with self._lock:
             self._error = error
-
-
-Series = list[tuple[tuple[str, ...], float]]
 
 
 def _series(overview: Overview) -> dict[declared.Metric, Series]:

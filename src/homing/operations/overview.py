@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.statements import QUEUES
+from homing.queue.browse import JobState, ListedJob, SteeredEngine
 from homing.queue.job import JobCounts
-from homing.queue.port import Engine
 from homing.schema.statement import load
 
 _HERE = "homing.operations"
@@ -38,6 +38,7 @@ class TopicState:
     scheduled: int
     parked: int
     routable: bool
+    oldest_claimable_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,16 @@ class ConsumerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """One queue as the engine shows it; `counts` is `None` when the engine did not answer."""
+    """One queue as the engine shows it; `counts` is `None` when the engine did not answer.
+
+    `throttled_seconds`: until its limit, or a pause that a handler asked for, lets the next job start.
+    """
 
     queue: str
     counts: JobCounts | None
     paused: bool = False
     oldest_waiting_seconds: float = 0.0
+    throttled_seconds: float = 0.0
 
     def states(self) -> list[tuple[str, int]]:
         """How many jobs are in each state; `paused` are those that would wait if the queue were not paused."""
@@ -116,6 +121,7 @@ async def read_topics(ledger: Ledger) -> tuple[TopicState, ...]:
             scheduled=row["scheduled"],
             parked=row["parked"],
             routable=row["routable"],
+            oldest_claimable_at=row["oldest_claimable_at"],
         )
         for row in rows
     )
@@ -163,11 +169,29 @@ def _process(row: Row) -> ProcessState:
     )
 
 
-async def read_queues(engine: Engine, names: Sequence[str]) -> tuple[QueueState, ...]:
+async def read_queues(engine: SteeredEngine, names: Sequence[str]) -> tuple[QueueState, ...]:
     """Every queue as the engine shows it, all asked at once; an engine that does not answer raises `ServerUnavailable`."""
     return tuple(await asyncio.gather(*(_queue(engine, name) for name in names)))
 
 
-async def _queue(engine: Engine, name: str) -> QueueState:
-    counts, observed = await asyncio.gather(engine.counts(name), engine.observe(name))
-    return QueueState(queue=name, counts=counts, paused=observed.paused)
+async def _queue(engine: SteeredEngine, name: str) -> QueueState:
+    counts, terms, *pages = await asyncio.gather(
+        engine.counts(name),
+        engine.terms(name),
+        engine.browse(name, JobState.WAITING, most=1),
+        engine.browse(name, JobState.PRIORITIZED, most=1),
+    )
+    now = datetime.now(UTC)
+    return QueueState(
+        queue=name,
+        counts=counts,
+        paused=terms.paused,
+        throttled_seconds=terms.throttled_seconds,
+        oldest_waiting_seconds=max((waited_seconds(job, now) for page in pages for job in page.jobs), default=0.0),
+    )
+
+
+def waited_seconds(job: ListedJob, now: datetime) -> float:
+    """How long a job has been next in line at the most: since it was added, or since its last run began."""
+    moments = [moment for moment in (job.added_at, job.started_at) if moment is not None]
+    return max(0.0, (now - max(moments)).total_seconds()) if moments else 0.0

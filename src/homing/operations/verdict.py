@@ -1,14 +1,18 @@
 """Is work flowing? A pure judgement over one look at everything: what stands still, since when, and what to do. Nothing is asked here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 from homing.durations import describe_seconds
-from homing.operations.overview import MOST, ConsumerState, Overview, QueueState, TopicState
+from homing.operations.overview import MOST, ConsumerState, Overview, ProcessState, QueueState, TopicState
 
 WAITING_SECONDS = 10.0
 """How long an event or a job may wait for somebody to take it before that is a standstill."""
+
+
+SILENT_SECONDS = 12.0
+"""How long after its last heartbeat a process is suspected: more than one beat."""
 
 
 class Level(IntEnum):
@@ -42,21 +46,25 @@ class Verdict:
     reasons: tuple[Reason, ...]
 
 
-def judge(overview: Overview) -> Verdict:
-    """What an operator must know of this look."""
-    found = sorted(_reasons(overview), key=lambda reason: -reason.level)
+def judge(overview: Overview, before: Overview | None = None) -> Verdict:
+    """What an operator must know of this look.
+
+    `before`: an earlier one, some seconds ago. What moved since then is late and does not stand still; without it, what is late stands.
+    """
+    found = sorted(_reasons(overview, before), key=lambda reason: -reason.level)
     level = max((reason.level for reason in found), default=Level.FLOWING)
     return Verdict(level, tuple(found))
 
 
-def _reasons(overview: Overview) -> Iterator[Reason]:
+def _reasons(overview: Overview, before: Overview | None) -> Iterator[Reason]:
     if overview.engine_error is not None:
         yield Reason(Level.STALLED, overview.engine_error, "start it again; nothing is lost meanwhile")
-    routed = any(process.routes and process.alive for process in overview.processes)
+    relay = next_relay(overview.processes)
+    earlier = {topic.topic: topic for topic in before.topics} if before is not None else {}
     for topic in overview.topics:
-        yield from _topic(topic, routed=routed)
+        yield from _topic(topic, earlier.get(topic.topic), relay)
     for consumer in overview.consumers:
-        yield from _consumer(consumer, routed=routed)
+        yield from _consumer(consumer, relay)
     served = {
         queue
         for process in overview.processes
@@ -67,7 +75,19 @@ def _reasons(overview: Overview) -> Iterator[Reason]:
         yield from _queue(queue, served=queue.queue in served)
 
 
-def _topic(topic: TopicState, *, routed: bool) -> Iterator[Reason]:
+def next_relay(processes: Iterable[ProcessState]) -> ProcessState | None:
+    """The routing process that was heard last, of those that count as alive."""
+    return min((one for one in processes if one.routes and one.alive), key=lambda one: one.silent_seconds, default=None)
+
+
+def has_moved(topic: TopicState, before: TopicState | None) -> bool:
+    """Whether something of the topic was routed between two looks."""
+    if before is None or not before.claimable:
+        return before is not None
+    return topic.oldest_claimable_at != before.oldest_claimable_at or topic.claimable < before.claimable
+
+
+def _topic(topic: TopicState, before: TopicState | None, relay: ProcessState | None) -> Iterator[Reason]:
     if not topic.routable and topic.claimable:
         yield Reason(
             Level.ATTENTION,
@@ -76,11 +96,11 @@ def _topic(topic: TopicState, *, routed: bool) -> Iterator[Reason]:
         )
     elif topic.claimable and topic.oldest_claimable_seconds > WAITING_SECONDS:
         waits = describe_seconds(topic.oldest_claimable_seconds)
-        yield Reason(
-            Level.STALLED,
-            f"topic {topic.topic}: {_number(topic.claimable)} events wait to be routed, the oldest for {waits}",
-            "a relay lives and does not route it, read its log" if routed else _START_RELAY,
-        )
+        text = f"topic {topic.topic}: {_number(topic.claimable)} events wait to be routed, the oldest for {waits}"
+        if relay is not None and has_moved(topic, before):
+            yield Reason(Level.ATTENTION, text, "they move, and the relay catches up")
+        else:
+            yield Reason(Level.STALLED, text, _relay_remedy(relay, "does not route it"))
     if topic.parked:
         yield Reason(
             Level.ATTENTION,
@@ -89,12 +109,12 @@ def _topic(topic: TopicState, *, routed: bool) -> Iterator[Reason]:
         )
 
 
-def _consumer(consumer: ConsumerState, *, routed: bool) -> Iterator[Reason]:
+def _consumer(consumer: ConsumerState, relay: ProcessState | None) -> Iterator[Reason]:
     if consumer.overdue:
         yield Reason(
             Level.STALLED,
             f"consumer {consumer.consumer}: {_number(consumer.overdue)} deliveries are overdue for a look",
-            "the sweep of a live relay does not reach them, read its log" if routed else _START_RELAY,
+            _relay_remedy(relay, "does not reach them with its sweep"),
         )
     if consumer.unsettled and not consumer.subscribed:
         yield Reason(
@@ -126,6 +146,12 @@ def _queue(queue: QueueState, *, served: bool) -> Iterator[Reason]:
             f"queue {queue.queue}: {_number(claimable)} jobs wait and no live worker serves it",
             f"start `homing worker --queues {queue.queue}`",
         )
+    elif claimable and queue.throttled_seconds > WAITING_SECONDS:
+        yield Reason(
+            Level.ATTENTION,
+            f"queue {queue.queue}: throttled, and {_number(claimable)} jobs wait",
+            f"the next one may start in {describe_seconds(queue.throttled_seconds)}",
+        )
     elif claimable and not queue.counts.active and queue.oldest_waiting_seconds > WAITING_SECONDS:
         waits = describe_seconds(queue.oldest_waiting_seconds)
         yield Reason(
@@ -136,6 +162,18 @@ def _queue(queue: QueueState, *, served: bool) -> Iterator[Reason]:
 
 
 _START_RELAY = "no relay lives, start `homing worker` or `homing relay`"
+
+
+def _relay_remedy(relay: ProcessState | None, fails: str) -> str:
+    if relay is None:
+        return _START_RELAY
+    name = f"the relay in process {relay.pid} on {relay.host}"
+    if relay.silent_seconds > SILENT_SECONDS:
+        silence = describe_seconds(round(relay.silent_seconds))
+        return f"{name} has said nothing for {silence}, is it frozen or cut off? start another one"
+    if reasons := relay.state.get("reasons"):
+        return f"{name} {fails}, it says: {reasons[0]}"
+    return f"{name} lives and {fails}, read its log"
 
 
 def _number(count: int) -> str:

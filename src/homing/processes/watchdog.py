@@ -44,13 +44,14 @@ class Watchdog:
     ) -> None:
         self._loops = loops
         self._end = end
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         self._describe = describe
         self._blocked_seconds = blocked_seconds
         self._clock = clock or SystemClock()
         self._event_loop = asyncio.get_running_loop()
         self._watched_thread = threading.get_ident()
-        self._awake_since = -math.inf
+        self.awake_since = -math.inf
+        """No loop is blamed for silence before this moment (monotonic): the event loop was blocked, or the process frozen."""
         self._troubled_since: dict[str, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="homing-watchdog", daemon=True)
@@ -75,7 +76,7 @@ class Watchdog:
             if (
                 now - looked_at > LOOK_SECONDS + self._blocked_seconds
             ):  # frozen: everything here was, not one loop alone
-                self._awake_since = now
+                self.awake_since = now
             try:
                 self._wait_for_a_turn(now)
                 self.judge(self._clock.monotonic())
@@ -102,12 +103,12 @@ class Watchdog:
             if self._stopping.is_set():
                 return
             waited_seconds += LOOK_SECONDS
-            if waited_seconds > self._patience_seconds:
-                log.error("the event loop has not turned for %g s: the process ends", self._patience_seconds)
+            if waited_seconds > self.patience_seconds:
+                log.error("the event loop has not turned for %g s: the process ends", self.patience_seconds)
                 self._end()
         now = self._clock.monotonic()
         self.blocked_since = None
-        self._awake_since = now
+        self.awake_since = now
         log.warning("the event loop turns again; it was blocked for %.1f s", now - asked_at)
 
     def _report_blockage(self) -> None:
@@ -124,7 +125,7 @@ class Watchdog:
 
     def judge(self, now: float) -> None:
         """Say what is wrong at `now` (monotonic), once; end the process when it stays so."""
-        found = [turning for loop in self._loops if (turning := loop.look(now, self._awake_since)).trouble]
+        found = [turning for loop in self._loops if (turning := loop.look(now, self.awake_since)).trouble]
         for name in self._troubled_since.keys() - {turning.name for turning in found}:
             del self._troubled_since[name]
             log.warning("the loop %s turns again", name)

@@ -1,5 +1,6 @@
 """One job from claim to end: open, perform, judge, end, report."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
@@ -85,8 +86,14 @@ class Executor:
     @property
     def stuck(self) -> int:
         """Handlers that were told to end, were given up, and still run; a batch counts once."""
+        return sum(self.stuck_by_name.values())
+
+    @property
+    def stuck_by_name(self) -> Mapping[tuple[str, str], int]:
+        """The same by queue and name of the handler."""
         self._stuck = [run for run in self._stuck if not run.ended]
-        return len({run.handled_by for run in self._stuck})
+        handled = {run.handled_by: (run.handler.queue, run.handler.job_name) for run in self._stuck}
+        return Counter(handled.values())
 
     def cancel_all(self, cause: Cause) -> None:
         """Tell every run to end."""

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from homing.app.application import Homing
@@ -48,6 +48,13 @@ CLAIM_PATIENCE_SECONDS = 60.0
 
 ENDING_SECONDS = LETTING_GO_SECONDS + 5.0
 """How long runs may take to end once they were told to, before they are left behind."""
+
+
+class Slots(NamedTuple):
+    """One queue's slots in this worker: those taken, and all of them."""
+
+    running: int
+    total: int
 
 
 class Worker:
@@ -159,6 +166,21 @@ class Worker:
     def stuck(self) -> int:
         """Handlers that were told to end, were given up, and still run."""
         return self._executor.stuck
+
+    @property
+    def stuck_by_name(self) -> Mapping[tuple[str, str], int]:
+        """The same by queue and name of the handler."""
+        return self._executor.stuck_by_name
+
+    @property
+    def slots(self) -> Mapping[str, Slots]:
+        """By queue: how many jobs run, and how many may."""
+        return {lane.queue: Slots(len(lane.runs), lane.concurrency) for lane in self._lanes}
+
+    @property
+    def doubts_ledger(self) -> bool:
+        """Whether nothing is claimed because the ledger did not answer."""
+        return bool(self._loops) and self._outage.doubted
 
     @property
     def loops(self) -> Sequence[Loop]:
