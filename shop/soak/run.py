@@ -39,8 +39,11 @@ CAST = Cast(
 )
 """Two of everything that may die; losses are noticed within seconds, and what is settled is pruned a moment later."""
 
-PATIENCE_SECONDS = 300.0
-"""How long the shop may take for what is left when the plan's time is over; then the books are opened in any case."""
+PATIENCE_SECONDS = 900.0
+"""How long the shop may take for what is left when the plan's time is over; then the books are opened in any case.
+
+It needs a minute or two; on a machine that is busy with other things, as long as it gets on.
+"""
 
 CUSTOMER_SECONDS = 120.0
 """How long a customer asks again."""
