@@ -88,10 +88,10 @@ class Soak:
             ]
             unanswered, _ = await asyncio.gather(self._order(), self._chaos.run(self._plan))
             self._tell("no more faults; waiting for the rest")
-            await self._until_finished()
+            unfinished = await self._until_finished()
             for task in beside:
                 task.cancel()
-        return await self._open_books(unanswered)
+        return await self._open_books([*unfinished, *unanswered])
 
     def _any_door(self) -> str | None:
         urls = self._stage.api_urls
@@ -112,19 +112,21 @@ class Soak:
             standing = await look(self._stage.servers.database_url)
             self._tell("PostgreSQL does not answer" if standing is None else str(standing))
 
-    async def _until_finished(self) -> None:
-        """Return when everything is finished and no queue holds a job, or when nobody would wait any longer: the books tell which."""
+    async def _until_finished(self) -> list[str]:
+        """Return when everything is finished and no queue holds a job, or say why nobody would wait any longer."""
         servers, now = self._stage.servers, asyncio.get_running_loop().time
-        stalled, before = now() + STALLED_SECONDS, None
+        stalled, before, standing, left = now() + STALLED_SECONDS, None, None, None
         while now() < min(self._deadline, stalled):
             standing, left = await look(servers.database_url), await jobs_left(servers.redis_url)
             if standing and standing.finished(self._customers.placed) and left == 0:
-                return
+                return []
             if (standing, left) != before:
                 stalled, before = now() + STALLED_SECONDS, (standing, left)
             await asyncio.sleep(LOOK_SECONDS)
+        why = f"nothing moved for {STALLED_SECONDS:g} s" if now() >= stalled else "the time is over"
+        return [f"{why}, {left} jobs are left: {standing}"]
 
-    async def _open_books(self, unanswered: Sequence[str]) -> Outcome:
+    async def _open_books(self, troubles: Sequence[str]) -> Outcome:
         stage, options = self._stage, self._options
         gateway = await asyncio.to_thread(stage.gateway.ledger)
         connection = await asyncpg.connect(stage.servers.database_url)
@@ -145,7 +147,7 @@ class Soak:
                 struck=self._chaos.struck,
                 asked_again=self._customers.asked_again,
                 pruned=EVENTS_PER_ORDER * rows.orders - rows.events,
-                unanswered=unanswered,
+                troubles=troubles,
                 strange_ends=[*self._keeper.strange_ends, *self._pruner.strange_ends],
                 missing_pieces=await missing_pieces(connection, PIECES_PER_ORDER * options.orders),
                 orders_in_all=rows.orders,

@@ -30,7 +30,10 @@ class Ledger(verdict.Ledger):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What the run came to: the facts, and what was seen beside them."""
+    """What the run came to: the facts, and what was seen beside them.
+
+    `troubles`: why the end was not waited for, and what customers say who have no answer.
+    """
 
     seed: int
     facts: Facts
@@ -38,7 +41,7 @@ class Outcome:
     struck: Counter[Fault]
     asked_again: int
     pruned: int
-    unanswered: Sequence[str]
+    troubles: Sequence[str]
     strange_ends: Sequence[str]
     missing_pieces: Mapping[str, int]
     orders_in_all: int
@@ -90,4 +93,4 @@ def complaints(ledger: Ledger, outcome: Outcome) -> list[str]:
         f"nothing is proven: of the plan did not happen {[fault.value for fault in missed]}": missed,
     }
     told = [words for words, wrong in found.items() if wrong]
-    return [*verdict.broken_promises(ledger, facts), *outcome.unanswered, *outcome.strange_ends, *told]
+    return [*outcome.troubles, *verdict.broken_promises(ledger, facts), *outcome.strange_ends, *told]
