@@ -1,34 +1,90 @@
-"""`homing jobs`: what a person does to single jobs."""
+"""`homing jobs`: single jobs are listed, shown, explained and cancelled."""
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
 from homing.cli.acting import confirm, person
+from homing.cli.engines import run_on_both
 from homing.cli.exits import Exit
-from homing.cli.features import feature
+from homing.cli.job_deeds import promote_verb, remove_verb, retry_verb
+from homing.cli.job_options import NameOption, QueueOption, StateOption, WhyOption, YesOption
+from homing.cli.job_report import LONGEST_ID, show_explained, show_jobs, show_one
 from homing.cli.output import show_json, show_table
 from homing.cli.session import session_of
-from homing.config.settings import Settings
 from homing.deadletters.report import clean_line
-from homing.ledger.actions import Person
+from homing.ids import JobId
+from homing.ledger.ledger import Ledger
+from homing.operations.cancel import Cancelled, cancel
+from homing.operations.explaining import Explained, explain_id
+from homing.operations.jobs import Choice, JobList, list_jobs, show_job
+from homing.queue.browse import ShownJob, SteeredEngine
 
-jobs_verbs = typer.Typer(no_args_is_help=True, help="Single jobs, by their ids.", rich_markup_mode=None)
-
-_LONGEST_ID = 300
-
-
-class RunCancel(Protocol):
-    """`homing.operations.cancel.run_cancel`: cancels, and answers for each id, in order."""
-
-    def __call__(self, settings: Settings, prefix: str, job_ids: Sequence[str], person: Person) -> list[Any]: ...
+jobs_verbs = typer.Typer(
+    no_args_is_help=True, help="Single jobs: look at them, and give them another turn.", rich_markup_mode=None
+)
 
 
 @jobs_verbs.callback()
 def jobs() -> None:
-    """Single jobs, by their ids."""
+    """Single jobs: look at them, and give them another turn."""
+
+
+@jobs_verbs.command("list")
+def list_verb(
+    context: typer.Context,
+    *,
+    queue: QueueOption = None,
+    state: StateOption = None,
+    name: NameOption = None,
+    after: Annotated[
+        str | None, typer.Option("--after", help="The next page: what the page before said.", metavar="PLACE")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=10_000, metavar="N")] = 50,
+) -> None:
+    """List jobs: what runs, what runs next, and what has ended, the newest of those first."""
+    session = session_of(context)
+    choice = Choice(queue=queue, state=state, name=name)
+
+    async def read(ledger: Ledger, engine: SteeredEngine) -> JobList:
+        return await list_jobs(ledger, engine, choice, after=after, most=limit)
+
+    show_jobs(run_on_both(session, "jobs list", read), as_json=session.json)
+
+
+@jobs_verbs.command("show")
+def show_verb(
+    context: typer.Context,
+    job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")],
+    *,
+    queue: QueueOption = None,
+) -> None:
+    """Show one job with everything that the engine stores of it."""
+    session = session_of(context)
+
+    async def read(ledger: Ledger, engine: SteeredEngine) -> tuple[str, ShownJob]:
+        return await show_job(ledger, engine, JobId(job), queue)
+
+    where, shown = run_on_both(session, "jobs show", read)
+    show_one(where, shown, as_json=session.json)
+
+
+@jobs_verbs.command("explain")
+def explain_verb(
+    context: typer.Context,
+    job: Annotated[str, typer.Argument(help="The id of a job, or of an event for all its deliveries.", metavar="ID")],
+    *,
+    queue: QueueOption = None,
+) -> None:
+    """Say why a job or an event is not running: what holds it up, since when, and what to do."""
+    session = session_of(context)
+
+    async def read(ledger: Ledger, engine: SteeredEngine) -> list[Explained]:
+        return await explain_id(ledger, engine, job, queue)
+
+    show_explained(run_on_both(session, "jobs explain", read), as_json=session.json)
 
 
 @jobs_verbs.command("cancel")
@@ -41,23 +97,25 @@ def cancel_verb(
         ),
     ],
     *,
-    why: Annotated[str | None, typer.Option(help="The reason; it is kept with what is done.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    why: WhyOption = None,
+    yes: YesOption = False,
 ) -> None:
     """Settle deliveries as cancelled and take their jobs out of the queue. One that is only removed in a queue tool comes back."""
     session = session_of(context)
-    settings = session.settings()
-    app = session.application(settings)
     job_ids = list(dict.fromkeys(sys.stdin.read().split() if ids == ["-"] else ids))
     confirm(f"Cancel {len(job_ids)} deliveries for good?", yes=yes)
-    run_cancel: RunCancel = feature("homing.operations.cancel", "run_cancel", verb="jobs cancel", extra="redis")
-    answers = run_cancel(settings, app.name, job_ids, person(why))
+    who = person(why)
+
+    async def act(ledger: Ledger, engine: SteeredEngine) -> list[Cancelled]:
+        return await cancel(ledger, engine, job_ids, who)
+
+    answers = run_on_both(session, "jobs cancel", act)
     if session.json:
         show_json(
             [{"job": each.job_id, "answer": each.answer.name.lower(), "outcome": each.outcome} for each in answers]
         )
     else:
-        show_table(("job", "answer"), [(clean_line(each.job_id, _LONGEST_ID), _words(each)) for each in answers])
+        show_table(("job", "answer"), [(clean_line(each.job_id, LONGEST_ID), _words(each)) for each in answers])
     if code := exit_of(answers):
         raise typer.Exit(code)
 
@@ -72,3 +130,8 @@ def exit_of(answers: Sequence[Any]) -> Exit | None:
 def _words(cancelled: Any) -> str:
     text: str = cancelled.answer.value
     return text if cancelled.outcome is None else f"{text}: {cancelled.outcome}"
+
+
+jobs_verbs.command("retry")(retry_verb)
+jobs_verbs.command("promote")(promote_verb)
+jobs_verbs.command("remove")(remove_verb)

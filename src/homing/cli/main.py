@@ -19,6 +19,7 @@ from homing.cli.jobs import jobs_verbs
 from homing.cli.migrate import migrate_verb
 from homing.cli.output import show_error
 from homing.cli.prune import prune_verb
+from homing.cli.queues import pause_verb, queues_verbs, resume_verb
 from homing.cli.redrive import redrive_verb
 from homing.cli.session import Session
 from homing.cli.settings import settings_verb
@@ -58,6 +59,9 @@ commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
 commands.add_typer(events_verbs, name="events")
 commands.add_typer(jobs_verbs, name="jobs")
+commands.add_typer(queues_verbs, name="queues")
+commands.command("pause")(pause_verb)
+commands.command("resume")(resume_verb)
 commands.add_typer(deadletters_verbs, name="deadletters")
 commands.command("redrive")(redrive_verb)
 commands.command("backfill")(backfill_verb)

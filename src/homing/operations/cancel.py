@@ -1,17 +1,14 @@
 """Cancelling deliveries: settled for good in the ledger first, then taken out of the engine."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from homing.config.settings import Settings
 from homing.errors import HomingError
 from homing.ids import DeliveryKey
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger, Row
-from homing.operations.connecting import open_both
 from homing.queue.port import Engine
 from homing.schema.statement import load
 
@@ -50,11 +47,6 @@ class Cancelled:
     outcome: str | None = None
 
 
-def run_cancel(settings: Settings, prefix: str, job_ids: Sequence[str], person: Person) -> list[Cancelled]:
-    """`cancel` on the servers that the settings name, for the command line; an engine that is away does not hinder it."""
-    return asyncio.run(_cancel_at(settings, prefix, job_ids, person))
-
-
 async def cancel(ledger: Ledger, engine: Engine, job_ids: Sequence[str], person: Person) -> list[Cancelled]:
     """Cancel deliveries by the ids of their jobs; an answer for each, in order.
 
@@ -65,11 +57,6 @@ async def cancel(ledger: Ledger, engine: Engine, job_ids: Sequence[str], person:
     for start in range(0, len(job_ids), PAGE):
         answers += await _cancel_page(ledger, engine, job_ids[start : start + PAGE], person)
     return answers
-
-
-async def _cancel_at(settings: Settings, prefix: str, job_ids: Sequence[str], person: Person) -> list[Cancelled]:
-    async with open_both(settings, prefix, "jobs cancel") as (ledger, engine):
-        return await cancel(ledger, engine, job_ids, person)
 
 
 async def _cancel_page(ledger: Ledger, engine: Engine, job_ids: Sequence[str], person: Person) -> list[Cancelled]:

@@ -1,12 +1,29 @@
 """The ledger and the engine for one task of a person."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from homing.config.settings import Settings
 from homing.ledger.ledger import Ledger
 from homing.queue.browse import SteeredEngine
 from homing.queue.redis import RedisEngine
+
+T = TypeVar("T")
+
+Task = Callable[[Ledger, SteeredEngine], Awaitable[T]]
+"""What a person wants of the two, which are open meanwhile."""
+
+
+def run_on_both(settings: Settings, prefix: str, verb: str, task: Task[T]) -> T:
+    """Open both, run the task in an event loop of its own, and close them: for the command line."""
+
+    async def run() -> T:
+        async with open_both(settings, prefix, verb) as (ledger, engine):
+            return await task(ledger, engine)
+
+    return asyncio.run(run())
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from homing.errors import Refused, UnknownId
+from homing.errors import Refused, ServerUnavailable, UnknownId
 from homing.events.codec import dump_json
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger
@@ -136,7 +136,10 @@ async def _set(
         if not await transaction.fetch(SET_QUEUE, queue=queue, settings=dump_json(fields)):
             raise UnknownId(f"no queue {queue!r} is registered: `homing queues list` shows those that are")
         await keep_action(transaction, person, action, {"queue": queue, **fields}, affected=1)
-    await engine.push_settings(queue, settings)
+    try:
+        await engine.push_settings(queue, settings)
+    except ServerUnavailable as error:
+        raise ServerUnavailable(f"{error}; the ledger has kept it, say it again when the engine is back") from error
 
 
 def _fields(settings: QueueSettings) -> Mapping[str, object]:
