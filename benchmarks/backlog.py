@@ -23,14 +23,13 @@ from uuid import UUID
 
 import asyncpg
 import psutil
+from redis.asyncio import Redis
 
 from benchmarks.backlog_app import Fresh
 from benchmarks.latency import percentiles
 from homing import record
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, stop_with_parent
 from homing.ids import DeliveryKey
-from homing.queue.job import NewJob
-from homing.queue.redis import RedisEngine
 from homing.schema import migrate
 from tests.waiting import until
 
@@ -47,6 +46,12 @@ WITH made AS (
 INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, check_at) SELECT id, 'stuck.wait', 'stuck', 'wait', now() FROM made
 """
 REGISTER = "INSERT INTO homing.queues (queue) VALUES ('stuck')"
+ADD = """
+for _, id in ipairs(ARGV) do
+  redis.call('HSET', KEYS[1] .. id, 'name', 'wait', 'data', '{}', 'timestamp', '0')
+  redis.call('LPUSH', KEYS[1] .. 'wait', id)
+end
+"""
 LOOKED = "SELECT count(*) FROM homing.deliveries WHERE queue = 'stuck' AND settled_at IS NULL AND check_at > now()"
 
 
@@ -147,14 +152,13 @@ async def fill(sql: asyncpg.Connection, redis_url: str, options: Any) -> None:
     await sql.execute("VACUUM ANALYZE homing.outbox_events, homing.deliveries")
     if options.flushed:
         return
-    engine = RedisEngine(redis_url, prefix=PREFIX)
-    await engine.open()
+    redis = Redis.from_url(redis_url)
     async with sql.transaction():
         cursor = await sql.cursor("SELECT event_id FROM homing.deliveries")
         while rows := await cursor.fetch(PAGE):
-            keys = [DeliveryKey(row["event_id"], "stuck.wait", 1) for row in rows]
-            await engine.add("stuck", [NewJob(id=key.job_id, name="wait", data="{}", timestamp_ms=0) for key in keys])
-    await engine.close()
+            ids = [DeliveryKey(row["event_id"], "stuck.wait", 1).job_id for row in rows]
+            await redis.eval(ADD, 1, f"{PREFIX}:stuck:", *ids)
+    await redis.aclose()
 
 
 async def measure(ground: Ground, sql: asyncpg.Connection, starts: Starts, options: Any) -> str:
