@@ -19,6 +19,8 @@ from tests.waiting import until
 
 CLAIM = load_scripts().move_to_active
 FINISH = load_scripts().move_to_finished
+PATIENCE_SECONDS = 60.0
+"""How long two processes may take to start on a busy machine, and to do their work."""
 SLOW = os.environ.get("HOMING_SLOW") == "1"
 
 
@@ -54,7 +56,7 @@ class Jobs:
 
     async def reach(self, state: str, number: int) -> None:
         """Wait until exactly so many are in a state."""
-        await until(lambda: self.count(state) == number, 20, f"{number} jobs are {state}")
+        await until(lambda: self.count(state) == number, PATIENCE_SECONDS, f"{number} jobs are {state}")
 
 
 @pytest.fixture
@@ -67,8 +69,8 @@ async def works_on(worker: Child, scene: Scene) -> None:
     """The process lives and does a new job."""
     before = await scene.count("effects")
     await scene.record(AskedLeast())
-    await scene.reached("effects", before + 1)
-    await scene.settled()
+    await scene.reached("effects", before + 1, PATIENCE_SECONDS)
+    await scene.settled(PATIENCE_SECONDS)
     assert worker.code is None
 
 
@@ -80,13 +82,13 @@ async def test_connection_cut_in_the_middle_of_a_claim_and_of_a_finish(
     await jobs.reach("wait", 1)
     proxy.cut_after(CLAIM.sha.encode(), of=b"")
     worker = relayed.worker("--no-relay", REDIS_URL=proxy.url(redis_url))
-    await scene.reached("runs", 1)
+    await scene.reached("runs", 1, PATIENCE_SECONDS)
     assert proxy.cuts == 1
     await worker.says("lost its worker and waits again")
     proxy.cut_after(FINISH.sha.encode(), of=b"")
     await scene.open("hold")
-    await until(lambda: proxy.cuts == 2, 20, "the finish is cut")
-    await scene.settled()
+    await until(lambda: proxy.cuts == 2, PATIENCE_SECONDS, "the finish is cut")
+    await scene.settled(PATIENCE_SECONDS)
     await jobs.reach("completed", 1)
     assert await scene.count("effects") == 1
     assert await scene.attempts() == [1]
@@ -100,10 +102,10 @@ async def test_sockets_half_open_while_jobs_end(
     """The engine accepts and answers nothing: effects are settled, finishes are asked for until they are answered, nothing runs again."""
     worker = relayed.worker("--no-relay", REDIS_URL=proxy.url(redis_url))
     await scene.record(Asked(gate="hold"), AskedLeast(gate="hold"))
-    await scene.reached("runs", 2)
+    await scene.reached("runs", 2, PATIENCE_SECONDS)
     proxy.silence()
     await scene.open("hold")
-    await scene.settled()
+    await scene.settled(PATIENCE_SECONDS)
     await worker.says("has ended and waits for the engine")
     assert jobs.count("completed") == 0
     await proxy.heal()
@@ -121,13 +123,13 @@ async def test_sockets_of_the_database_half_open_while_jobs_run(
         worker = processes.worker(DATABASE_URL=proxy.url(database_url), HOMING_ATTEMPT_TIMEOUT="1s", CRASH_HASTY="1")
         await worker.ready()
         await scene.record(Asked(gate="hold"), AskedLeast(gate="hold"))
-        await scene.reached("runs", 2)
+        await scene.reached("runs", 2, PATIENCE_SECONDS)
         proxy.silence()
         await worker.says("does not answer")
         await scene.open("hold")
         await proxy.heal()
         await worker.says("the server is back")
-        await scene.settled()
+        await scene.settled(PATIENCE_SECONDS)
         assert await scene.outcomes() == {"done"}
         assert await scene.count("effects") == 2
         await works_on(worker, scene)
@@ -139,10 +141,10 @@ async def test_worker_killed_between_settle_and_finish(
     """The effect is committed and the engine was never told: the job comes back, finds its row done, and ends without a run."""
     worker = relayed.worker("--no-relay", REDIS_URL=proxy.url(redis_url))
     await scene.record(Asked(gate="hold"), AskedLeast(gate="hold"))
-    await scene.reached("runs", 2)
+    await scene.reached("runs", 2, PATIENCE_SECONDS)
     proxy.silence()
     await scene.open("hold")
-    await scene.settled()
+    await scene.settled(PATIENCE_SECONDS)
     worker.kill()
     other = relayed.worker("--no-relay")
     await jobs.reach("completed", 2)
@@ -160,14 +162,14 @@ async def test_sigterm_in_the_middle_of_a_claim(
     await jobs.reach("wait", 1)
     proxy.silence_after(CLAIM.sha.encode())
     worker = relayed.worker("--no-relay", REDIS_URL=proxy.url(redis_url))
-    await until(lambda: proxy.silent, 20, "a claim is on its way")
+    await until(lambda: proxy.silent, PATIENCE_SECONDS, "a claim is on its way")
     await jobs.reach("active", 1)
     worker.signal(signal.SIGTERM)
     await worker.says("SIGTERM: stopping")
     await proxy.heal()
     assert await worker.ended() == 0
     other = relayed.worker("--no-relay")
-    await scene.settled()
+    await scene.settled(PATIENCE_SECONDS)
     assert await scene.attempts() == [1]
     assert await scene.count("effects") == 1
     await works_on(other, scene)
@@ -178,7 +180,7 @@ async def test_threads_that_a_handler_leaves_behind_do_not_keep_the_process(proc
     worker = processes.worker()
     await worker.ready()
     await scene.record(AskedLeast(mood="threads"))
-    await scene.settled()
+    await scene.settled(PATIENCE_SECONDS)
     await works_on(worker, scene)
     worker.signal(signal.SIGTERM)
     assert await worker.ended(10) == 0
@@ -211,7 +213,7 @@ async def test_engine_stopped_while_jobs_run_and_wait(
     running = [Asked(number=number, gate="hold") for number in range(4)]
     waiting = [Asked(number=number) for number in range(4, 10)]
     await scene.record(*running, *waiting)
-    await scene.reached("runs", 4)
+    await scene.reached("runs", 4, PATIENCE_SECONDS)
     await asyncio.to_thread(mortal_valkey.stop)
     began = asyncio.get_running_loop().time()
     await scene.record(*(Asked(number=number) for number in range(10, 14)))
@@ -219,7 +221,7 @@ async def test_engine_stopped_while_jobs_run_and_wait(
     await scene.open("hold")
     await until(lambda: asyncio.get_running_loop().time() - began > away_seconds, 60, "the outage is over")
     await asyncio.to_thread(mortal_valkey.start)
-    await scene.settled(60)
+    await scene.settled(PATIENCE_SECONDS)
     assert await scene.outcomes() == {"done"}
     assert await scene.count("effects") == 14
     assert await scene.sql.fetchval("SELECT count(DISTINCT event_id) FROM effects") == 14
