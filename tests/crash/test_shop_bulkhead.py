@@ -13,6 +13,7 @@ from tests.waiting import until
 ROUNDS = 8
 ORDERS_PER_ROUND = 3
 SHIPPING_SLOTS = 4
+PATIENCE_SECONDS = 60.0
 FLOOR_SECONDS = 0.5
 """What a busy machine may add to a median of some tens of milliseconds, besides the factor of two; a slot shared with the carrier costs ten seconds."""
 
@@ -39,7 +40,7 @@ async def place_and_wait(world: World, already: int) -> int:
     async def served() -> bool:
         return all([len(await latencies(world, consumer)) == there for consumer in (CAPTURE, EMAIL)])
 
-    await until(served, 20, f"{there} orders are captured and confirmed")
+    await until(served, PATIENCE_SECONDS, f"{there} orders are captured and confirmed")
     return there
 
 
@@ -74,4 +75,4 @@ async def test_a_carrier_that_hangs_leaves_capture_and_email_as_fast_as_they_wer
     async def shipped() -> bool:
         return len(await world.rows("shipments")) == placed
 
-    await until(shipped, 30, "every order is shipped once the carrier answers again")
+    await until(shipped, PATIENCE_SECONDS, "every order is shipped once the carrier answers again")
