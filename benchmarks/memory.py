@@ -65,7 +65,7 @@ def resident_mb(pid: int) -> float:
 def worker_of(database_url: str, redis_url: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A worker without a relay."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOMING_")}
-    urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HOMING_PREFIX": PREFIX}
+    urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HOMING_PREFIX": PREFIX, "HOMING_HTTP_ADDRESS": "off"}
     command = [sys.executable, "-m", "homing", "--app", "benchmarks.memory:app", "worker", "--no-relay"]
     with (
         log.open("wb") as output,

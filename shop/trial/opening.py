@@ -113,6 +113,7 @@ def _environment(
         "HOMING_DATABASE_URL": servers.database_url,
         "HOMING_REDIS_URL": servers.redis_url,
         "HOMING_LOG_FORMAT": "json",
+        "HOMING_HTTP_ADDRESS": "off",
         "SHOP_DATABASE_URL": servers.database_url,
         "SHOP_GATEWAY_URL": gateway.url,
         "SHOP_CARRIER_URL": carrier.url,

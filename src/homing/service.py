@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -58,10 +58,9 @@ class Outages:
         self._waiting: dict[str, set[str]] = {}
         self._on_end = on_end
 
-    @property
-    def servers(self) -> list[str]:
-        """The servers that some loop waits for now, by the names that errors give them; any thread may ask."""
-        return sorted(self._waiting.copy())
+    def waiting(self) -> Mapping[str, frozenset[str]]:
+        """The servers that some loop waits for now, and which loops those are; any thread may ask."""
+        return {server: frozenset(loops) for server, loops in sorted(self._waiting.copy().items())}
 
     def begin(self, loop: str, error: ServerUnavailable) -> None:
         """A loop met a server that does not answer."""

@@ -20,6 +20,7 @@ SHORT = {
     "HOMING_RELAY_POLL": "50ms",
     "HOMING_SHUTDOWN_GRACE": "10s",
     "HOMING_LOG_FORMAT": "json",
+    "HOMING_HTTP_ADDRESS": "off",
 }
 
 

@@ -19,6 +19,7 @@ def environment_of(settings: ShopSettings, more: Mapping[str, str] | None = None
     """The variables of a process with these settings, and none of the developer's."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SHOP_", "HOMING_"))},
+        "HOMING_HTTP_ADDRESS": "off",
         "DATABASE_URL": settings.database_url,
         "SHOP_GATEWAY_URL": settings.gateway_url,
         "SHOP_CARRIER_URL": settings.carrier_url,

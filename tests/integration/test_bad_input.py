@@ -19,7 +19,8 @@ from homing.config.settings import Settings, load_settings
 from homing.config.urls import sqlalchemy_asyncpg_url
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
 from homing.errors import ConfigurationError, RegistrationError, SchemaError, ServerUnavailable
-from homing.processes.opening import Role, open_process
+from homing.processes.heartbeat import Role
+from homing.processes.opening import open_process
 from homing.worker import Worker
 from tests.waiting import until
 

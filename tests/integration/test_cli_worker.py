@@ -56,6 +56,7 @@ def running(folder: Path, settings: Settings, *arguments: str) -> Iterator[Progr
         "REDIS_URL": settings.redis_dsn,
         "HOMING_PREFIX": str(settings.prefix),
         "HOMING_LOG_FORMAT": "json",
+        "HOMING_HTTP_ADDRESS": "127.0.0.1:0",
     }
     log = folder / "log"
     command = [sys.executable, "-m", "homing", "--app", "jobs:app", *arguments]

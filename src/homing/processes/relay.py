@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 
 from homing.app.application import Homing
 from homing.config.settings import Settings
+from homing.processes.endpoint import where
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal, leave_stuck
-from homing.processes.watchdog import Watchdog
-from homing.service import share_outages
+from homing.processes.signals import StopSignal
+from homing.processes.watching import shown, watched
 
 log = logging.getLogger("homing.process")
 
@@ -26,17 +27,18 @@ def run_relay(app: Homing, settings: Settings) -> int:
 async def _run(app: Homing, settings: Settings) -> int:
     stop = StopSignal()
     stop.listen()
-    async with open_process(app, settings, "relay") as connections:
-        relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine)
+    async with AsyncExitStack() as stack:
+        connections = await stack.enter_async_context(open_process(app, settings, "relay", routes=True))
+        process = stack.enter_context(shown(app, settings, connections, "relay"))
+        relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine, metrics=process.metrics)
         await relay.start()
-        loops = [connections.beat, *relay.loops]
-        share_outages(loops)
-        watchdog = Watchdog(loops, end=leave_stuck, patience_seconds=BLOCKED_PATIENCE_SECONDS)
-        watchdog.start()
+        await stack.enter_async_context(
+            watched(process, settings, connections, relay=relay, patience_seconds=BLOCKED_PATIENCE_SECONDS)
+        )
         release_startup_memory()
-        log.info("relay ready")
+        log.info("relay ready%s", where(process.address))
         await stop.wait()
+        process.standing.drain()
         await relay.stop()
-        await watchdog.stop()
     log.info("stopped")
     return 0

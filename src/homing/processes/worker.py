@@ -8,14 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from homing.app.application import Homing
 from homing.app.resources import Provider
 from homing.config.settings import Settings
+from homing.metrics import Metrics
+from homing.processes.endpoint import where
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import Connections, open_process
 from homing.processes.plan import StopPlan, announce_patience, longest_attempt, warn_of_long_attempts
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal, hard_end, leave_runs_behind, leave_stuck
+from homing.processes.signals import StopSignal, hard_end, leave_runs_behind
 from homing.processes.threads import leave_threads_behind, lingering_threads
-from homing.processes.watchdog import Watchdog
-from homing.service import share_outages
+from homing.processes.watching import shown, watched
 from homing.worker.worker import Worker
 
 log = logging.getLogger("homing.process")
@@ -61,28 +62,50 @@ async def _run(
     end = hard_end(plan.longest_seconds)
     async with AsyncExitStack() as stack:
         stack.callback(end.cancel)
-        connections = await stack.enter_async_context(open_process(app, settings, "worker"))
+        connections = await stack.enter_async_context(open_process(app, settings, "worker", routes=with_relay))
+        process = stack.enter_context(shown(app, settings, connections, "worker"))
         provider = await stack.enter_async_context(_resources(app))
         worker = Worker(
-            app, settings, ledger=connections.ledger, engine=connections.engine, provider=provider, queues=queues
+            app,
+            settings,
+            ledger=connections.ledger,
+            engine=connections.engine,
+            provider=provider,
+            queues=queues,
+            metrics=process.metrics,
         )
         announce_patience(app, settings)
         warn_of_long_attempts(app, settings)
         await worker.start()
-        relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine) if with_relay else None
+        relay = _relay(app, settings, connections, process.metrics) if with_relay else None
         if relay is not None:
             await relay.start()
-        await stack.enter_async_context(_watched(app, settings, connections, worker, relay))
+        await stack.enter_async_context(
+            watched(
+                process,
+                settings,
+                connections,
+                worker=worker,
+                relay=relay,
+                patience_seconds=_patience_seconds(app, settings),
+            )
+        )
         release_startup_memory()
-        plan.announce("worker ready, relay included" if with_relay else "worker ready")
+        ready = "worker ready, relay included" if with_relay else "worker ready"
+        plan.announce(ready + where(process.address))
         await stop.wait()
         end.start()
+        process.standing.drain()
         all_ended, _ = await asyncio.gather(
             worker.stop(plan.grace_seconds),
             relay.stop() if relay is not None else asyncio.sleep(0),
         )
     log.info("stopped")
     return all_ended
+
+
+def _relay(app: Homing, settings: Settings, connections: Connections, metrics: Metrics) -> RelayLoops:
+    return RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine, metrics=metrics)
 
 
 @asynccontextmanager
@@ -95,22 +118,6 @@ async def _resources(app: Homing) -> AsyncIterator[Provider]:
         yield provider
 
 
-@asynccontextmanager
-async def _watched(
-    app: Homing, settings: Settings, connections: Connections, worker: Worker, relay: RelayLoops | None
-) -> AsyncIterator[None]:
-    """Everything that turns in this process is watched inside the block, its stop included."""
+def _patience_seconds(app: Homing, settings: Settings) -> float:
     longest_seconds, _ = longest_attempt(app, settings)
-    loops = [connections.beat, *worker.loops, *(relay.loops if relay is not None else ())]
-    share_outages(loops)
-    watchdog = Watchdog(
-        loops,
-        end=leave_stuck,
-        patience_seconds=max(LEASES_OF_PATIENCE * settings.lease.total_seconds(), longest_seconds),
-        describe=worker.describe_task,
-    )
-    watchdog.start()
-    try:
-        yield
-    finally:
-        await watchdog.stop()
+    return max(LEASES_OF_PATIENCE * settings.lease.total_seconds(), longest_seconds)
