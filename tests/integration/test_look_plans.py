@@ -1,12 +1,13 @@
 """What the sweep asks besides the look itself costs the same however much lies around."""
 
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 
 from homing.operations.cancel import CANCEL
-from homing.operations.parked import PARKED
+from homing.operations.events import PARKED
 from homing.relay.dispatch import SETTLE_OTHERS
 from homing.relay.sweep import MODES
 from tests.integration.test_plans import explain, indexes, nodes
@@ -51,7 +52,7 @@ async def test_statements_about_a_page_touch_a_page(ledger: asyncpg.Connection) 
             ledger, SETTLE_OTHERS, **page, generations=generations, results=[None] * len(found)
         ),
         "cancel": await explain(ledger, CANCEL, **page, generations=generations),
-        "parked": await explain(ledger, PARKED, page=100),
+        "parked": await explain(ledger, PARKED, topic=None, since=UUID(int=0), after=None, page=100),
     }
     for name, plan in plans.items():
         scanned = {node.get("Relation Name") for node in nodes(plan) if node["Node Type"] == "Seq Scan"}

@@ -15,7 +15,7 @@ from homing.errors import UnknownId
 from homing.ids import JobId
 from homing.ledger.actions import Person
 from homing.ledger.look import VANISHED_LIMIT
-from homing.operations.parked import list_parked, release
+from homing.operations.events import EventState, list_events, release
 from homing.processes.relaying import RelayLoops
 from homing.queue.job import JobTrace, NewJob
 from homing.queue.port import AddResult, Refused
@@ -63,8 +63,9 @@ async def test_an_event_without_a_job_is_parked_until_it_is_mended_and_released(
         await system.record(Asked(number=1))
         await until(lambda: seen == [1], what="the event beside them arrives")
 
-        async def parked() -> dict[UUID, str]:
-            return {event.event_id: event.error for event in await list_parked(system.ledger, 10)}
+        async def parked() -> dict[UUID, str | None]:
+            page = await list_events(system.ledger, state=EventState.PARKED, most=10)
+            return {event.event_id: event.parked_error for event in page.events}
 
         assert await parked() == {
             bad: "its payload is no JSON object: array",

@@ -1,4 +1,4 @@
-"""`homing events`: recorded events that could not be routed."""
+"""`homing events`: what was recorded, where it is, and what came of it."""
 
 import asyncio
 import sys
@@ -8,47 +8,74 @@ from uuid import UUID
 import typer
 
 from homing.cli.acting import confirm, person
+from homing.cli.event_report import show_lineage, show_page, show_payload
 from homing.cli.ledgers import open_ledger
-from homing.cli.output import show_json, show_table, show_text
+from homing.cli.moments import read_moment
+from homing.cli.output import show_json, show_text
 from homing.cli.session import session_of
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
 from homing.ledger.actions import Person
-from homing.operations.parked import ParkedEvent, list_parked, release
+from homing.operations.events import EventPage, EventState, Lineage, list_events, release, show_event
 
 events_verbs = typer.Typer(
-    no_args_is_help=True, help="Events that were recorded and could not be routed.", rich_markup_mode=None
+    no_args_is_help=True, help="Recorded events: look at them, release parked ones.", rich_markup_mode=None
 )
 
 
-@events_verbs.command("parked")
-def parked_verb(
+@events_verbs.command("list")
+def list_verb(
     context: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(help="At most so many, the oldest first.", min=1, max=10_000)] = 100,
+    topic: Annotated[str | None, typer.Option(help="Of this topic.")] = None,
+    state: Annotated[
+        EventState | None, typer.Option(help="Where they are; unpublished ones are scheduled and unroutable ones too.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Recorded since then (those not routed: due since then): 2d (ago), or 2026-01-31T12:00.",
+            metavar="TIME",
+        ),
+    ] = None,
+    after: Annotated[UUID | None, typer.Option(help="The next page: the id that this one ended with.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=1_000, metavar="N")] = 50,
 ) -> None:
-    """List parked events: no job can be made of them, the error says why."""
+    """List events, newest first; those not routed by topic, in each the first due first. Their payloads are not shown."""
     session = session_of(context)
-    found = asyncio.run(_list(session.settings(), limit))
-    if session.json:
-        show_json(
-            [
-                {"event": each.event_id, "topic": each.topic, "recorded": each.created_at, "error": each.error}
-                for each in found
-            ]
-        )
-        return
-    rows = [
-        (str(each.event_id), clean_line(each.topic), f"{each.created_at:%Y-%m-%d %H:%M:%S}", clean_line(each.error))
-        for each in found
-    ]
-    show_table(("event", "topic", "recorded", "error"), rows)
+    moment = None if since is None else read_moment(since, "--since")
+
+    async def read(settings: Settings) -> EventPage:
+        async with open_ledger(settings, "events list") as ledger:
+            return await list_events(ledger, topic=topic, state=state, since=moment, after=after, most=limit)
+
+    show_page(asyncio.run(read(session.settings())), as_json=session.json)
+
+
+@events_verbs.command("show")
+def show_verb(
+    context: typer.Context,
+    event: Annotated[UUID, typer.Argument(help="The id of the event.")],
+    *,
+    payload: Annotated[bool, typer.Option("--payload", help="Print only its payload, which may be personal.")] = False,
+) -> None:
+    """Show one event: its headers, its trace, its deliveries and every death of them."""
+    session = session_of(context)
+
+    async def read(settings: Settings) -> Lineage:
+        async with open_ledger(settings, "events show") as ledger:
+            return await show_event(ledger, event, payload=payload)
+
+    found = asyncio.run(read(session.settings()))
+    if payload:
+        show_payload(found, as_json=session.json)
+    else:
+        show_lineage(found, as_json=session.json)
 
 
 @events_verbs.command("release")
 def release_verb(
     context: typer.Context,
-    ids: Annotated[list[str], typer.Argument(help="Ids of events; - reads them from standard input.")],
+    ids: Annotated[list[str], typer.Argument(help="Ids of events; - reads them from standard input.", metavar="ID…")],
     *,
     why: Annotated[str | None, typer.Option(help="The reason; it is kept with what is done.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -62,11 +89,6 @@ def release_verb(
         show_json({"released": released})
     else:
         show_text(f"{released} released")
-
-
-async def _list(settings: Settings, limit: int) -> list[ParkedEvent]:
-    async with open_ledger(settings, "events parked") as ledger:
-        return await list_parked(ledger, limit)
 
 
 async def _release(settings: Settings, event_ids: list[UUID], who: Person) -> int:

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from homing.cli.actions import actions_verbs
 from homing.cli.audit import audit_verb
 from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
+from homing.cli.consumers import consumers_verbs
 from homing.cli.deadletters import deadletters_verbs
 from homing.cli.doctor import doctor_verb
 from homing.cli.events import events_verbs
@@ -23,7 +25,11 @@ from homing.cli.queues import pause_verb, queues_verbs, resume_verb
 from homing.cli.redrive import redrive_verb
 from homing.cli.session import Session
 from homing.cli.settings import settings_verb
+from homing.cli.status import status_verb
+from homing.cli.tail import tail_verb
+from homing.cli.top import top_verb
 from homing.cli.worker import relay_verb, worker_verb
+from homing.cli.workers import workers_verbs
 
 _VERBOSE = ("-v", "--verbose")
 
@@ -57,7 +63,13 @@ commands.command("doctor")(doctor_verb)
 commands.command("audit")(audit_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
+commands.command("status")(status_verb)
+commands.command("top")(top_verb)
+commands.command("tail")(tail_verb)
 commands.add_typer(events_verbs, name="events")
+commands.add_typer(consumers_verbs, name="consumers")
+commands.add_typer(workers_verbs, name="workers")
+commands.add_typer(actions_verbs, name="actions")
 commands.add_typer(jobs_verbs, name="jobs")
 commands.add_typer(queues_verbs, name="queues")
 commands.command("pause")(pause_verb)

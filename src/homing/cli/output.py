@@ -1,6 +1,7 @@
 """What verbs print: tables for people, one JSON document for programs, both on stdout."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,11 +13,19 @@ from rich.table import Table
 
 _NO_TERMINAL_WIDTH = 200
 _ANY_WIDTH = 10_000
+_CONTROL = re.compile(r"[\x7f-\x9f]")  # JSON itself escapes those below the blank, and these stand in its texts alone
 
 
 def show_json(value: object) -> None:
-    """One JSON document on one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+    """One JSON document on one line, in which whatever a terminal would obey is written as its number."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def make_console(width_without_terminal: int = _NO_TERMINAL_WIDTH) -> Console:
+    """Where verbs draw: text is taken as it is, and has colours on a terminal alone."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else width_without_terminal
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -24,8 +33,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*columns, box=None, pad_edge=False, show_edge=False)
     for row in rows:
         table.add_row(*row)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _NO_TERMINAL_WIDTH
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
+    make_console().print(table)
 
 
 def show_list(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -36,10 +44,8 @@ def show_list(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(column, no_wrap=True, min_width=None if last else max(map(cell_len, cells)))
     for row in rows:
         table.add_row(*row)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _ANY_WIDTH
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(
-        table, crop=width < _ANY_WIDTH
-    )
+    console = make_console(_ANY_WIDTH)
+    console.print(table, crop=console.width < _ANY_WIDTH)
 
 
 def show_text(text: str) -> None:

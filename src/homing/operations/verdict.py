@@ -105,7 +105,7 @@ def _topic(topic: TopicState, before: TopicState | None, relay: ProcessState | N
         yield Reason(
             Level.ATTENTION,
             f"topic {topic.topic}: {_number(topic.parked)} events are parked with an error",
-            "read them with `homing events list --parked`, then `homing events release`",
+            "read them with `homing events list --state parked`, then `homing events release`",
         )
 
 

@@ -146,7 +146,7 @@ def _waiting_topics(topics: tuple[TopicCount, ...]) -> Iterator[str]:
         if not topic.routable and topic.claimable + topic.scheduled:
             yield f"topic {topic.topic}: {topic.claimable + topic.scheduled} events have no consumer: deploy the code that subscribes to it"
         if topic.parked:
-            yield f"topic {topic.topic}: {topic.parked} events are parked: see `homing events parked`, then `homing events release`"
+            yield f"topic {topic.topic}: {topic.parked} events are parked: see `homing events list --state parked`, then `homing events release`"
 
 
 def _waiting_consumers(consumers: tuple[ConsumerCount, ...]) -> Iterator[str]:

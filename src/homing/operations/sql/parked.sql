@@ -1,6 +1,15 @@
--- parked: events that could not be routed, and why; the oldest first.
--- Parameters: page integer.
--- Result: event_id, topic, created_at, parked_error.
--- Guard: none, it only reads. Locks: none. Index: outbox_events_parked.
-SELECT id AS event_id, topic, least(greatest(created_at, 'epoch'), '9999-12-31') AS created_at, parked_error
-FROM homing.outbox_events WHERE parked_error IS NOT NULL AND published_at IS NULL ORDER BY id LIMIT (:page)::integer;
+-- parked: a page of events that could not be routed, and why: by topic, in each the oldest first.
+-- Parameters: topic text (null = any); since uuid (the first id that counts); after uuid (the last id of the page before, or null); page integer.
+-- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable.
+-- Guard: none, it only reads. Locks: none. Index: outbox_events_parked and outbox_events_pkey.
+WITH last AS (SELECT l.topic, l.id FROM homing.outbox_events l WHERE l.id = (:after)::uuid)
+SELECT o.id AS event_id, o.topic, o.aggregate_id, o.parked_error,
+  EXISTS (SELECT FROM homing.subscriptions s WHERE s.topic = o.topic AND s.retired_at IS NULL) AS routable,
+  least(greatest(o.created_at, 'epoch'), '9999-12-31') AS created_at,
+  least(greatest(o.available_at, 'epoch'), '9999-12-31') AS available_at,
+  nullif(least(greatest(o.published_at, 'epoch'), '9999-12-31'), 'epoch') AS published_at
+FROM homing.outbox_events o
+WHERE o.parked_error IS NOT NULL AND o.published_at IS NULL
+  AND (o.topic, o.id) > (coalesce((SELECT topic FROM last), ''), coalesce((SELECT id FROM last), '00000000-0000-0000-0000-000000000000'))
+  AND ((:topic)::text IS NULL OR o.topic = (:topic)::text) AND o.id >= (:since)::uuid
+ORDER BY o.topic, o.id LIMIT (:page)::integer;

@@ -45,7 +45,7 @@ CREATE INDEX redrive_campaigns_running ON homing.redrive_campaigns (started_at) 
 -- Seen: what operators ask every few seconds, per consumer and per topic, without walking over what is settled or routed.
 CREATE INDEX deliveries_by_consumer ON homing.deliveries (consumer, opened_at) INCLUDE (check_at) WHERE settled_at IS NULL;
 CREATE INDEX dead_letters_by_consumer ON homing.dead_letters (consumer) WHERE closed_at IS NULL;
-CREATE INDEX outbox_events_parked ON homing.outbox_events (topic) WHERE parked_error IS NOT NULL AND published_at IS NULL;
+CREATE INDEX outbox_events_parked ON homing.outbox_events (topic, id) WHERE parked_error IS NOT NULL AND published_at IS NULL;
 ALTER TABLE homing.workers ADD COLUMN routes boolean NOT NULL DEFAULT false;     -- whether the relay's loops turn in this process
 ALTER TABLE homing.workers ADD COLUMN state jsonb NOT NULL DEFAULT '{}';         -- what it does now, as of its last heartbeat
 

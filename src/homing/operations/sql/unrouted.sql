@@ -1,0 +1,34 @@
+-- unrouted: a page of events that are not routed and not parked: by topic, in each the first due first.
+-- Parameters: topic text (null = any); state text (unpublished = all of them, scheduled = not due yet, unroutable = due, and nobody
+-- subscribes); since timestamptz (due then or later; null = whenever); after uuid (the last id of the page before, or null); page integer.
+-- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable.
+-- Guard: none, it only reads. Locks: none. Index: outbox_events_unpublished, skipping from topic to topic, and outbox_events_pkey.
+WITH RECURSIVE last AS (SELECT l.topic, l.available_at, l.id FROM homing.outbox_events l WHERE l.id = (:after)::uuid),
+waiting AS (
+  (SELECT o.topic FROM homing.outbox_events o
+    WHERE o.published_at IS NULL AND o.parked_error IS NULL AND o.topic >= coalesce((:topic)::text, (SELECT topic FROM last), '')
+    ORDER BY o.topic LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT o.topic FROM homing.outbox_events o
+    WHERE o.published_at IS NULL AND o.parked_error IS NULL AND o.topic > w.topic ORDER BY o.topic LIMIT 1)
+  FROM waiting w WHERE w.topic IS NOT NULL AND (:topic)::text IS NULL),
+chosen AS (
+  SELECT w.topic, EXISTS (SELECT FROM homing.subscriptions s WHERE s.topic = w.topic AND s.retired_at IS NULL) AS routable,
+    l.available_at AS last_at, l.id AS last_id
+  FROM waiting w LEFT JOIN last l ON l.topic = w.topic
+  WHERE w.topic IS NOT NULL AND ((:topic)::text IS NULL OR w.topic = (:topic)::text))
+SELECT e.id AS event_id, e.topic, e.aggregate_id, e.parked_error, c.routable,
+  least(greatest(e.created_at, 'epoch'), '9999-12-31') AS created_at,
+  least(greatest(e.available_at, 'epoch'), '9999-12-31') AS available_at,
+  nullif(least(greatest(e.published_at, 'epoch'), '9999-12-31'), 'epoch') AS published_at
+FROM chosen c
+CROSS JOIN LATERAL (
+  SELECT * FROM homing.outbox_events o
+  WHERE o.topic = c.topic AND o.published_at IS NULL AND o.parked_error IS NULL
+    AND (o.available_at, o.id) > (coalesce(c.last_at, '-infinity'), coalesce(c.last_id, '00000000-0000-0000-0000-000000000000'))
+    AND o.available_at >= greatest(CASE WHEN (:state)::text = 'scheduled' THEN now() ELSE '-infinity' END, (:since)::timestamptz)
+    AND o.available_at <= CASE WHEN (:state)::text = 'unroutable' THEN now() ELSE 'infinity' END
+  ORDER BY o.available_at, o.id LIMIT (:page)::integer) e
+WHERE (:state)::text <> 'unroutable' OR NOT c.routable
+ORDER BY e.topic, e.available_at, e.id LIMIT (:page)::integer;
