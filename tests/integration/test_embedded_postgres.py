@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from homing.embedded import EmbeddedPostgres, fast_test_settings
+from homing.embedded import EmbeddedPostgres, fast_test_settings, folder
 from homing.errors import ConfigurationError, ServerUnavailable
 
 
@@ -117,8 +117,9 @@ async def test_restart_keeps_the_url(server: EmbeddedPostgres, *, immediate: boo
     assert server.url() == url
 
 
-def test_stranger_on_our_port_makes_us_move(server: EmbeddedPostgres) -> None:
+def test_stranger_on_our_port_makes_us_move(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that somebody took while we were down is given up."""
+    monkeypatch.setattr(folder, "PORT_RELEASE_SECONDS", 0.1)
     server.stop()
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -10,7 +10,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from homing.embedded import EmbeddedValkey
+from homing.embedded import EmbeddedValkey, folder
 from homing.errors import ConfigurationError, ServerUnavailable
 
 
@@ -99,14 +99,32 @@ def test_restart_keeps_the_url(server: EmbeddedValkey, *, immediate: bool) -> No
     assert server.start().url() == url
 
 
-def test_stranger_on_our_port_makes_us_move(server: EmbeddedValkey) -> None:
+def test_stranger_on_our_port_makes_us_move(server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that somebody took while we were down is given up."""
+    monkeypatch.setattr(folder, "PORT_RELEASE_SECONDS", 0.1)
     server.stop()
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         squatter.bind(("127.0.0.1", server.port))
         squatter.listen()
         assert server.start().port != squatter.getsockname()[1]
+
+
+def test_a_port_that_is_let_go_late_stays_ours(server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ended server's sockets may close after its lock: the next start waits for the port instead of moving away."""
+    server.stop()
+    port, squatter, is_free = server.port, socket.socket(), folder._is_free
+    squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    squatter.bind(("127.0.0.1", port))
+    squatter.listen()
+
+    def looked(port: int) -> bool:
+        free = is_free(port)
+        squatter.close()  # seen once: now it goes
+        return free
+
+    monkeypatch.setattr(folder, "_is_free", looked)
+    assert server.start().port == port
 
 
 def test_settings_are_quoted_and_apply_at_the_next_start(server: EmbeddedValkey) -> None:

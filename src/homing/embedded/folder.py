@@ -4,14 +4,16 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from homing.embedded.processes import exclusive_lock, is_locked
+from homing.embedded.processes import exclusive_lock, is_locked, wait_until
 from homing.errors import ConfigurationError, ServerUnavailable
 
 START_TIMEOUT_SECONDS = 120.0
 RELEASE_TIMEOUT_SECONDS = 30.0
+PORT_RELEASE_SECONDS = 5.0
+"""How long a port that is not free may still be the ended server's: its lock goes first, its sockets a moment later."""
 # Below the range that kernels hand out to clients (32768 on Linux, 49152 on macOS): a port from that range could be
 # taken while the server is down, even by a client that connects to itself in its reconnect loop.
 PORTS = range(15_000, 32_000)
@@ -91,7 +93,7 @@ class ServerFolder:
 
     def claim_port(self) -> int:
         """Return the port of the last start, so that URLs stay valid; a new one at first or if somebody took it."""
-        if self._port_file.exists() and _is_free(self.port):
+        if self._port_file.exists() and _becomes_free(self.port):
             return self.port
         candidates = (secrets.choice(PORTS) for _ in range(1000))
         port = next(candidate for candidate in candidates if _is_free(candidate))
@@ -116,6 +118,13 @@ def write_private(path: Path, text: str) -> None:
     ) as file:
         file.write(text)
     fresh.replace(path)
+
+
+def _becomes_free(port: int) -> bool:
+    with suppress(ServerUnavailable):
+        wait_until(lambda: _is_free(port), timeout_seconds=PORT_RELEASE_SECONDS, waiting_for=f"port {port}")
+        return True
+    return False
 
 
 def _is_free(port: int) -> bool:
