@@ -35,7 +35,7 @@ def test_the_shipped_settings_are_these_numbers() -> None:
     assert settings.rescue == seconds(15)
     assert settings.shutdown_grace == seconds(25)
     assert settings.attempt_timeout == seconds(60)
-    assert settings.relay_batch == 100
+    assert settings.relay_batch == 500
     assert settings.relay_poll == timedelta(milliseconds=500)
     assert settings.retention.events == days(30)
     assert settings.retention.inbox == days(30)

@@ -46,7 +46,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "beat": seconds(5),
         "rescue": seconds(15),
         "shutdown_grace": seconds(25),
-        "relay_batch": 100,
+        "relay_batch": 500,
         "relay_poll": milliseconds(500),
         "look": seconds(1),
         "look_grace": seconds(10),

@@ -80,7 +80,7 @@ class Settings(BaseModel):
     """How often jobs without a lease are looked for."""
     shutdown_grace: Delay = seconds(25)
     """How long a stopping worker lets running jobs finish before they are given back."""
-    relay_batch: int = Field(default=100, gt=0, le=10_000)
+    relay_batch: int = Field(default=500, gt=0, le=10_000)
     """The most events that one statement routes."""
     relay_poll: Period = milliseconds(500)
     """How often the relay asks for events when no notification wakes it."""

@@ -1,8 +1,11 @@
 """The relay: claim events, commit, publish their jobs. Any number of relays run side by side."""
 
+import asyncio
 import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
-from homing.ledger.ledger import Ledger
+from homing.ledger.ledger import Ledger, Row
 from homing.relay.dispatch import Dispatcher
 from homing.relay.watch import QueueWatch
 from homing.schema.statement import load
@@ -11,6 +14,9 @@ from homing.service import Progress
 log = logging.getLogger("homing.relay")
 
 ROUTE = load("homing.relay", "route")
+
+PAGES = 10
+"""The most pages that one tick moves: a loop must turn to be seen alive."""
 
 
 class Relay:
@@ -28,13 +34,35 @@ class Relay:
         self._page = page
 
     async def tick(self) -> Progress:
-        """Move one page of events per topic; `AGAIN` while there was something to move."""
+        """Move pages of events until one is not full, `PAGES` at most; `AGAIN` when there was something to move.
+
+        While the jobs of one page go to the engine, the next page is routed: PostgreSQL and Redis work at the same time. A page that cannot
+        be routed stops no dispatch; a dispatch that fails leaves its page, and the one routed meanwhile, to the look.
+        """
+        rows = await self._route()
+        for _ in range(PAGES - 1):
+            if len(rows) < self._page:
+                break
+            rows = await self._route_while(self._dispatch(rows))
+        await self._dispatch(rows)
+        return Progress.AGAIN if rows else Progress.REST
+
+    async def _route_while(self, dispatching: Coroutine[Any, Any, None]) -> list[Row]:
+        task = asyncio.create_task(dispatching)
+        try:
+            return await self._route()
+        finally:
+            await task
+
+    async def _route(self) -> list[Row]:
+        """One page of events per topic, each with its deliveries; nothing while no queue is verified."""
         epochs = self._watch.epochs
         if not epochs:
-            return Progress.REST
-        rows = await self._ledger.fetch(ROUTE, page=self._page, queues=list(epochs), epochs=list(epochs.values()))
+            return []
+        return await self._ledger.fetch(ROUTE, page=self._page, queues=list(epochs), epochs=list(epochs.values()))
+
+    async def _dispatch(self, rows: Sequence[Row]) -> None:
         for row in rows:
             if row["parked_error"] is not None:
                 log.error("event %s of topic %s is parked: %s", row["event_id"], row["topic"], row["parked_error"])
         await self._dispatcher.dispatch(row for row in rows if row["parked_error"] is None)
-        return Progress.AGAIN if rows else Progress.REST
