@@ -7,6 +7,7 @@ the ledger and is known by its queue, id and time instead.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from json.encoder import encode_basestring_ascii
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -113,5 +114,6 @@ def foreign_id(queue: str, job_id: str, timestamp_ms: int) -> UUID:
     The timestamp is part of it, because counters of other producers start again at 1 when Redis is flushed; a scheduler's tick
     (`repeat:…`) names its time in the id already, and is the same tick whenever it was added.
     """
-    name = json.dumps([queue, job_id] if job_id.startswith("repeat:") else [queue, job_id, timestamp_ms])
+    identity = f"{encode_basestring_ascii(queue)}, {encode_basestring_ascii(job_id)}"  # JSON, as `json.dumps` has it
+    name = f"[{identity}]" if job_id.startswith("repeat:") else f"[{identity}, {timestamp_ms}]"
     return uuid5(_FOREIGN_JOBS, name)

@@ -132,6 +132,10 @@ def read_claim(queue: str, job_id: bytes, flat: list[bytes], token: LeaseToken) 
     )
 
 
+_USUAL_DIGITS = 15
+"""A number this long is read without a detour through `float`, which could not change it."""
+
+
 @lru_cache(maxsize=256)  # most jobs of a queue carry the same options
 def _attempts(options: bytes | None) -> int:
     try:
@@ -142,14 +146,16 @@ def _attempts(options: bytes | None) -> int:
 
 
 def _integer(value: bytes | None) -> int:
+    if not value:
+        return 0
     try:
-        return int(float(value)) if value else 0
+        return int(value) if len(value) <= _USUAL_DIGITS and value.isdigit() else int(float(value))
     except (ValueError, OverflowError):
         return 0
 
 
 def _text(value: bytes) -> str:
-    return value.decode(errors="replace")
+    return value.decode("utf-8", "replace")
 
 
 def _optional_text(value: bytes | None) -> str | None:
