@@ -59,6 +59,17 @@ def test_a_gauge_forgets_what_is_true_no_more() -> None:
     assert 'job="old",queue="mail"} 0.0' in text
 
 
+def test_hostile_labels_break_no_scrape() -> None:
+    """Half a surrogate, a megabyte, line ends: what a producer calls its jobs is cut and escaped."""
+    metrics = Metrics("shop")
+    for name in ("\ud800", "x" * 1_000_000, 'a\nb"}\n# EOF', ""):
+        metrics.set(PARKED_JOBS, "mail", name, to=1)
+    text = generate_latest(metrics.registry).decode()
+    assert len(text) < 100_000
+    parked = next(f for f in text_string_to_metric_families(text) if f.name == "homing_jobs_parked")
+    assert [len(sample.labels["job"]) for sample in parked.samples] == [1, 200, 11, 0]
+
+
 def test_two_apps_in_a_process_do_not_mix() -> None:
     """Each has a registry of its own."""
     shop, bank = Metrics("shop"), Metrics("bank")

@@ -9,6 +9,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from homing.metrics.declared import METRICS, Across, Metric
 from homing.metrics.mirror import Collected, Mirror, mirror_of, nothing_collected
 
+LONGEST_LABEL = 200
+"""Characters of a label's value that are kept."""
+
 Child = Counter | Gauge | Histogram
 
 
@@ -62,9 +65,14 @@ class Metrics:
     def _child(self, metric: Metric, labels: tuple[str, ...]) -> MetricWrapperBase:
         child = self._children.get((metric, labels))
         if child is None:
-            child = self._families[metric].labels(self.app, *labels)
+            child = self._families[metric].labels(self.app, *map(_label, labels))
             self._children[metric, labels] = child
         return child
+
+
+def _label(value: str) -> str:
+    """A label that any scrape can carry, whatever somebody called a job: valid UTF-8, and not long."""
+    return value[:LONGEST_LABEL].encode("utf-8", "replace").decode()
 
 
 def label_names(metric: Metric) -> tuple[str, ...]:

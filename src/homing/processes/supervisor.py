@@ -10,13 +10,17 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
+from homing.processes.crew import crew_shown
+from homing.processes.endpoint import where
 from homing.processes.plan import StopPlan
+from homing.processes.reports import FOLDER
 from homing.processes.signals import HARD_STOP, STOP_SIGNALS
 
 log = logging.getLogger("homing.supervisor")
@@ -44,7 +48,7 @@ class Place:
         self.due_at = 0.0
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
-        self._started_at = 0.0
+        self.started_at = 0.0
         self._failures = 0
 
     @property
@@ -52,15 +56,15 @@ class Place:
         """The worker's process id, while it lives."""
         return None if self._process is None else self._process.pid
 
-    def start(self, now: float) -> None:
+    def start(self, now: float, environment: Mapping[str, str]) -> None:
         """Start a worker, with the stop signals blocked until it has put its own handlers in place."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=environment)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.starts += 1
-        self._started_at = now
+        self.started_at = now
 
     def ended(self, code: int, now: float) -> float:
         """Take note of the worker's end; the pause before the next one, in seconds."""
@@ -68,7 +72,7 @@ class Place:
             self._process.returncode = code  # it was reaped here, not by its object
             self._close_orders(self._process)
             self._process = None
-        self._failures = 1 if now - self._started_at >= STEADY_SECONDS else self._failures + 1
+        self._failures = 1 if now - self.started_at >= STEADY_SECONDS else self._failures + 1
         pause_seconds = pause_after(self._failures)
         self.due_at = now + pause_seconds
         return pause_seconds
@@ -102,11 +106,23 @@ class Supervisor:
         self._places = [Place(number, command) for number, command in enumerate(commands, 1)]
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
+        self._environment = dict(os.environ)
+        self._on_end: Callable[[int], None] = lambda _: None
         self._signals: list[int] = []
         self._kill_at: float | None = None
         self._killed = False
         self._worst = 0
         self._hopeless = 0
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The places, in order; any thread may look at them."""
+        return self._places
+
+    def show_in(self, folder: Path, on_end: Callable[[int], None]) -> None:
+        """Let workers that start from now on report in a folder; `on_end` is called with the process id of each that has ended."""
+        self._environment[FOLDER] = str(folder)
+        self._on_end = on_end
 
     def run(self) -> int:
         """Run until a stop has ended; the exit code: 0, or that of the worker that ended worst, or of a hopeless start."""
@@ -144,6 +160,8 @@ class Supervisor:
     def _note_end(self, place: Place, code: int, now: float) -> None:
         pid = place.pid
         pause_seconds = place.ended(code, now)
+        if pid is not None:
+            self._on_end(pid)
         if self._kill_at is not None:
             log.info("worker %d (process %d) ended with %d", place.number, pid, code)
             if not self._killed:  # otherwise it was ours, and counts as a hard stop already
@@ -166,7 +184,7 @@ class Supervisor:
             return
         for place in self._places:
             if place.pid is None and place.due_at <= now:
-                place.start(now)
+                place.start(now, self._environment)
                 log.info("worker %d is process %d, start %d", place.number, place.pid, place.starts)
 
     # ── Stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,8 +247,10 @@ class Supervisor:
 def supervise(commands: Sequence[Sequence[str]], settings: Settings) -> int:
     """Run one worker for each command until SIGTERM or SIGINT, and return the exit code."""
     plan = StopPlan(settings.shutdown_grace.total_seconds())
-    plan.announce(f"supervisor of {len(commands)} workers; one that dies is replaced")
-    return Supervisor(commands, patience_seconds=plan.longest_seconds + REPORTING_SECONDS).run()
+    supervisor = Supervisor(commands, patience_seconds=plan.longest_seconds + REPORTING_SECONDS)
+    with crew_shown(supervisor, settings) as address:
+        plan.announce(f"supervisor of {len(commands)} workers; one that dies is replaced{where(address)}")
+        return supervisor.run()
 
 
 def pause_after(failures: int) -> float:

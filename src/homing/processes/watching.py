@@ -1,17 +1,23 @@
 """Everything that turns in a process is watched, counted, looked over and told, whatever the process does."""
 
+import os
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
 
 from homing.app.application import Homing
 from homing.config.settings import Settings
 from homing.metrics import Metrics
 from homing.operations.collector import COLLECT_SECONDS, Collector
-from homing.processes.endpoint import answers_of, served
+from homing.processes.endpoint import answers_of, describe_verdict, served
 from homing.processes.opening import Connections
 from homing.processes.pulse import Pulse
 from homing.processes.relaying import RelayLoops
+from homing.processes.reports import FOLDER, Report, reporting
 from homing.processes.signals import leave_stuck
 from homing.processes.standing import Standing
 from homing.processes.watchdog import Watchdog
@@ -30,14 +36,41 @@ class Shown:
 
 
 @contextmanager
-def shown(app: Homing, settings: Settings, connections: Connections, who: str) -> Iterator[Shown]:
-    """Health and metrics are served inside the block, from before the first job to after the last."""
+def shown(
+    app: Homing, settings: Settings, connections: Connections, who: str, *, supervised: bool = False
+) -> Iterator[Shown]:
+    """Health and metrics are served inside the block, or told to the supervisor that serves them, from before the first job to after the last."""
     standing, metrics = Standing(who), Metrics(app.name)
     collector = Collector(app.name, connections.ledger, connections.engine)
-    metrics.registry.register(collector)
     metrics.collected = collector.series
-    with served(settings, answers_of(standing, collector, metrics.registry)) as address:
-        yield Shown(standing, metrics, collector, address)
+    if supervised:
+        with _told(settings, standing, collector):
+            yield Shown(standing, metrics, collector, None)
+    else:
+        metrics.registry.register(collector)
+        with served(settings, answers_of(standing, collector, metrics.registry)) as address:
+            yield Shown(standing, metrics, collector, address)
+
+
+def _told(settings: Settings, standing: Standing, collector: Collector) -> AbstractContextManager[None]:
+    folder = os.environ.get(FOLDER)
+    if settings.http_address == "off" or folder is None:
+        return nullcontext()
+    looked = CollectorRegistry()
+    looked.register(collector)
+
+    def report() -> Report:
+        health = standing.health()
+        return Report(
+            at=time.monotonic(),
+            live=health.live,
+            ready=health.ready,
+            reasons=list(health.reasons),
+            verdict=describe_verdict(collector.verdict()),
+            collected=generate_latest(looked).decode(),
+        )
+
+    return reporting(Path(folder), report)
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ async def _run(
     async with AsyncExitStack() as stack:
         stack.callback(end.cancel)
         connections = await stack.enter_async_context(open_process(app, settings, "worker", routes=with_relay))
-        process = stack.enter_context(shown(app, settings, connections, "worker"))
+        process = stack.enter_context(shown(app, settings, connections, "worker", supervised=supervised))
         provider = await stack.enter_async_context(_resources(app))
         worker = Worker(
             app,

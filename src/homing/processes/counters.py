@@ -1,0 +1,31 @@
+"""The counters of processes that are gone: added up in one file for each kind, so that they survive and their files do not pile up."""
+
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import mark_process_dead
+
+_File: Any = MmapedDict
+"""The client's own form of its files, which has no types."""
+
+KINDS = ("counter", "histogram", "summary")
+
+
+def keep_counters(folder: Path, pid: int) -> None:
+    """Forget the gauges of a process that has ended, and add what it counted to what those before it have."""
+    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # the client has no types here
+    for kind in KINDS:
+        file = folder / f"{kind}_{pid}.db"
+        if file.exists():
+            _add(file, folder / f"{kind}_gone.db")
+            file.unlink()
+
+
+def _add(file: Path, to: Path) -> None:
+    kept: Any = _File(str(to))
+    try:
+        for key, value, at, _ in _File.read_all_values_from_file(str(file)):
+            kept.write_value(key, kept.read_value(key)[0] + value, at)
+    finally:
+        kept.close()
