@@ -5,7 +5,7 @@ The first run is attempt 1. The wait before retry `n` (n = 1 after the first fai
 that jobs which failed together do not return together.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -14,6 +14,17 @@ from homing.errors import RegistrationError
 
 MAX_WAIT_SECONDS = 365 * 86400.0
 """No wait is longer, whatever doubles: beyond it a number is no time any more, and engines refuse it."""
+
+
+Wait = timedelta | float
+"""How long to wait; a bare number means seconds. Below zero: do not try again."""
+
+Ask = Callable[[int, BaseException], Wait | Awaitable[Wait]]
+"""A rule of your own: the number of the attempt that failed (1 = the first run) and its error in, the wait before the next out.
+
+It is asked on the worker's event loop, so it decides from what it knows or awaits. One that raises, answers with something else or
+takes longer than ten seconds is logged, and the shipped backoff decides instead.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -333,3 +333,38 @@ async def test_result_that_is_no_json_is_permanent_and_runs_once(settings: Setti
 
 def _job_id(event: Event, consumer: str) -> Any:
     return f"{event.event_id}.1.{consumer}"
+
+
+async def test_an_own_backoff_decides_the_wait(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """It hears the attempt and the error, may be asynchronous, may say that it is enough; one that fails leaves it to the shipped rule."""
+    app = Homing("test")
+    asked: list[tuple[int, str]] = []
+
+    async def patient(attempt: int, error: BaseException) -> timedelta:
+        asked.append((attempt, str(error)))
+        return milliseconds(10) if attempt < 3 else milliseconds(-1)
+
+    def mistaken(attempt: int, error: BaseException) -> float:
+        raise LookupError(f"no rule for attempt {attempt}")
+
+    @app.queue("patient").handler("fail", on=Paid, at_least_once=True, retry=Retry(backoff=patient))
+    async def fail(event: Paid) -> None:
+        raise OSError("away")
+
+    @app.queue("mistaken").handler("fail", on=Paid, at_least_once=True, retry=Retry(attempts=2, backoff=mistaken))
+    async def fail_too(event: Paid) -> None:
+        raise OSError("away")
+
+    async with running(app, quick(settings)) as system:
+        await system.record(Paid(order_id=uuid4()))
+
+        async def dead() -> bool:
+            return await system.deliveries() == {"patient.fail": "dead", "mistaken.fail": "dead"}
+
+        await until(dead, 10, "both are dead")
+        letters = {letter["consumer"]: letter for letter in await system.letters()}
+        assert asked == [(1, "away"), (2, "away"), (3, "away")]
+        assert letters["patient.fail"]["attempts_made"] == 3
+        assert '"reason":"exhausted"' in letters["patient.fail"]["error"].replace(" ", "")
+        assert letters["mistaken.fail"]["attempts_made"] == 2
+        assert "LookupError: no rule for attempt 1" in caplog.text

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from homing.app.limit_keys import ReadKey
-from homing.backoff import Backoff, exponential
-from homing.durations import days, seconds
+from homing.backoff import Ask, Backoff, exponential
+from homing.durations import days, describe_seconds, seconds
 from homing.errors import RegistrationError
 from homing.queue.job import KeepRule
 from homing.queue.port import Limit
@@ -22,14 +22,15 @@ LONGEST = days(36_500)
 class Retry:
     """How often and how fast a job is tried again.
 
-    `attempts`: runs in all, the first included. `backoff`: the wait between them. `max_starts`: how often a job may be started
+    `attempts`: runs in all, the first included. `backoff`: the wait between them, as a rule or as a function of your own
+    (`homing.backoff.Ask`). `max_starts`: how often a job may be started
     before it is dead, `RetryLater` included, for whose endless repetition it is the net; never less than the attempts. What was
     throttled, parked, interrupted or given back has not started.
     `merged` is Homing's own: the two numbers come from two levels, and the attempts that somebody asked for count.
     """
 
     attempts: int | None = None
-    backoff: Backoff | None = None
+    backoff: Backoff | Ask | None = None
     max_starts: int | None = None
     merged: InitVar[bool] = False
 
@@ -37,6 +38,8 @@ class Retry:
         for name, value in (("attempts", self.attempts), ("max_starts", self.max_starts)):
             if value is not None and value < 1:
                 raise RegistrationError(f"Retry({name}={value}): at least 1, which is the first run")
+        if not (self.backoff is None or isinstance(self.backoff, Backoff) or callable(self.backoff)):
+            raise RegistrationError(f"Retry(backoff={self.backoff!r}): neither a rule of homing.backoff nor a function")
         if merged or self.attempts is None or self.max_starts is None:
             return
         if self.attempts > self.max_starts:
@@ -109,9 +112,11 @@ class Options:
             raise AssertionError("DEFAULTS leaves a field open")
         if retry.attempts is None or retry.backoff is None or retry.max_starts is None:
             raise AssertionError("DEFAULTS leaves a field of retry open")
+        rule, ask = (retry.backoff, None) if isinstance(retry.backoff, Backoff) else (SHIPPED_BACKOFF, retry.backoff)
         return Policy(
             attempts=retry.attempts,
-            backoff=retry.backoff,
+            backoff=rule,
+            ask=ask,
             max_starts=max(retry.max_starts, retry.attempts),
             timeout_seconds=None if timeout is None else _positive("timeout", timeout),
             deadline_seconds=_positive("deadline", deadline),
@@ -125,6 +130,7 @@ class Policy:
     """The options in force for one handler.
 
     `timeout_seconds`: the longest one run may take; `None` = `HOMING_ATTEMPT_TIMEOUT`, which every handler has that says nothing.
+    `ask` decides the wait where the application has a rule of its own, and then `backoff` is what holds when it fails.
     `deadline_seconds` counts from the opening of the delivery. `limit`, `read_key`, `key_limit` and `throttle` are its queue's: how many
     jobs may start, by what else they are counted and how many of each, and what waits after a `Throttled` that does not say.
     """
@@ -140,6 +146,11 @@ class Policy:
     read_key: ReadKey | None = None
     key_limit: Limit | None = None
     throttle: Literal["queue", "job", "key"] = "job"
+    ask: Ask | None = None
+
+    def describe_horizon(self) -> str:
+        """The longest that all waits together may take: how long an outage this policy rides out. An own rule is not asked."""
+        return "its own rule" if self.ask else describe_seconds(self.backoff.horizon_seconds(self.attempts)[0])
 
     def job_options(self) -> dict[str, Any]:
         """What the relay must know to hand a job over, as it is stored with the subscription."""
@@ -157,8 +168,11 @@ class Policy:
         }
 
 
+SHIPPED_BACKOFF = exponential(seconds(2), jitter=0.5)
+"""The wait of everybody who says nothing."""
+
 DEFAULTS = Options(
-    retry=Retry(attempts=8, backoff=exponential(seconds(2), jitter=0.5), max_starts=50),
+    retry=Retry(attempts=8, backoff=SHIPPED_BACKOFF, max_starts=50),
     keep_completed=Keep(age=days(1), count=10_000),
     keep_failed=Keep(age=days(14)),
     deadline=days(14),

@@ -50,13 +50,12 @@ def check_verb(context: typer.Context) -> None:
 def _row(handler: Handler, settings: Settings) -> tuple[str, ...]:
     policy = handler.policy
     default_seconds = settings.attempt_timeout.total_seconds()
-    longest_seconds, _ = policy.backoff.horizon_seconds(policy.attempts)
     return (
         handler.consumer,
         handler.topic,
         handler.guarantee,
         str(policy.attempts),
-        describe_seconds(longest_seconds),
+        policy.describe_horizon(),
         describe_seconds(default_seconds if policy.timeout_seconds is None else policy.timeout_seconds),
     )
 
@@ -64,13 +63,12 @@ def _row(handler: Handler, settings: Settings) -> tuple[str, ...]:
 def _row_elsewhere(consumer: Consumer) -> tuple[str, ...]:
     """How long a run may take is for the other system to say."""
     policy = consumer.policy
-    longest_seconds, _ = policy.backoff.horizon_seconds(policy.attempts)
     return (
         consumer.consumer,
         consumer.topic,
         consumer.mode,
         str(policy.attempts),
-        describe_seconds(longest_seconds),
+        policy.describe_horizon(),
         "–",
     )
 

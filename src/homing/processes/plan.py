@@ -79,13 +79,12 @@ def announce_patience(app: Homing, settings: Settings) -> None:
     default = settings.attempt_timeout.total_seconds()
     for handler in app.handlers:
         policy = handler.policy
-        longest, _ = policy.backoff.horizon_seconds(policy.attempts)
         log.info(
             "%s (%s): %d attempts within %s of waiting, each at most %s",
             handler.consumer,
             handler.guarantee,
             policy.attempts,
-            describe_seconds(longest),
+            policy.describe_horizon(),
             describe_seconds(default if policy.timeout_seconds is None else policy.timeout_seconds),
         )
 

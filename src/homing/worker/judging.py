@@ -24,8 +24,9 @@ from homing.ledger.gate import (
     Run as MayRun,
 )
 from homing.queue.job import ClaimedJob
-from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed
+from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed, Retry
 from homing.queue.port import Held
+from homing.worker.asking import ask_for_wait
 from homing.worker.case import Case
 from homing.worker.classify import Attempt, Fatal, classify
 from homing.worker.endings import Died, Ending, Raised, Returned, Stopped, Torn, Unsure
@@ -79,6 +80,8 @@ class Judge:
         if run.job.lease.queue != run.handler.queue:  # it comes from a former queue, whose limit is not known
             policy = replace(policy, limit=None, read_key=None, throttle="job")
         verdict = classify(error, attempt, policy, random.random)
+        if policy.ask is not None and isinstance(verdict, Retry):
+            verdict = await ask_for_wait(policy.ask, attempt.number, error, verdict)
         return await self._bury(run.case, "failed", verdict.report) if isinstance(verdict, Fatal) else verdict
 
     async def _judge_decision(self, subject: Case, decision: Decision) -> Outcome:
