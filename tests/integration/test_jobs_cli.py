@@ -108,6 +108,9 @@ async def test_jobs_are_listed_page_by_page_and_shown(settings: Settings, run: R
         assert second["after"] is None
         assert len((await read(run, "jobs", "list", "--queue", QUEUE, "--state", "waiting"))["jobs"]) == 3
         assert (await read(run, "jobs", "list", "--name", "other"))["jobs"] == []
+        named = await read(run, "jobs", "list", "--name", "do", "--limit", "2")
+        rest = await read(run, "jobs", "list", "--name", "do", "--after", named["after"])
+        assert [job["id"] for job in named["jobs"] + rest["jobs"]] == ["w1", "w2", "w3", "later", "bad"]
         shown = await read(run, "jobs", "show", "bad")
         assert (shown["queue"], shown["state"], shown["stacks"], shown["fields"]["data"]) == (
             QUEUE,

@@ -11,6 +11,8 @@ import pytest
 
 from homing.embedded import EmbeddedPostgres
 from homing.ledger.statements import LOOK, LOOKED, READ, SETTLE
+from homing.operations.explaining import EXPLAINED_DELIVERIES, EXPLAINED_EVENT, FREE_ROW
+from homing.operations.jobs import OPEN_JOBS
 from homing.relay.dispatch import UNDISPATCHED
 from homing.relay.relay import ROUTE
 from homing.relay.unroutable import UNROUTABLE
@@ -193,6 +195,23 @@ async def test_read_and_settle_find_their_rows_by_key(ledger: asyncpg.Connection
     assert settle["Actual Rows"] == 1
     assert indexes(settle) == {"deliveries_pkey"}
     assert buffers(settle) <= 30
+
+
+async def test_what_people_ask_about_one_delivery_is_found_by_key(ledger: asyncpg.Connection) -> None:
+    """Explaining an event or a job, asking whether its row is held, and which jobs are open: rows by key, whatever lies around."""
+    arguments = await keys(ledger)
+    event_id: UUID = arguments["event_ids"][0]
+    for statement, values in (
+        (EXPLAINED_DELIVERIES, {"event_id": event_id, "consumer": None}),
+        (EXPLAINED_DELIVERIES, {"event_id": event_id, "consumer": "q.c"}),
+        (EXPLAINED_EVENT, {"event_id": await ledger.fetchval("SELECT id FROM homing.outbox_events LIMIT 1")}),
+        (FREE_ROW, {"event_id": event_id, "consumer": "q.c"}),
+        (OPEN_JOBS, arguments),
+    ):
+        plan = await explain(ledger, statement, **values)
+        assert plan["Actual Rows"] >= 1
+        assert read_whole(plan) <= {"dead_letters"}, statement.name  # no letter lies in this ledger
+        assert buffers(plan) <= 100
 
 
 async def test_a_crowded_topic_holds_up_no_other(database_url: str) -> None:

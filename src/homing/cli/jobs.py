@@ -26,6 +26,9 @@ jobs_verbs = typer.Typer(
     no_args_is_help=True, help="Single jobs: look at them, and give them another turn.", rich_markup_mode=None
 )
 
+_CALLS = 25
+"""How often a list asks on for a name that is rare: each call looks at a bounded number of jobs."""
+
 
 @jobs_verbs.callback()
 def jobs() -> None:
@@ -49,7 +52,13 @@ def list_verb(
     choice = Choice(queue=queue, state=state, name=name)
 
     async def read(ledger: Ledger, engine: SteeredEngine) -> JobList:
-        return await list_jobs(ledger, engine, choice, after=after, most=limit)
+        found = JobList((), after)
+        for _ in range(_CALLS):
+            page = await list_jobs(ledger, engine, choice, after=found.after, most=limit - len(found.jobs))
+            found = JobList(found.jobs + page.jobs, page.after)
+            if page.after is None or len(found.jobs) >= limit:
+                break
+        return found
 
     show_jobs(run_on_both(session, "jobs list", read), as_json=session.json)
 

@@ -18,7 +18,7 @@ OPEN_JOBS = load("homing.operations", "open_jobs")
 PAGE = 500
 """Jobs that are read, or acted on and kept as one action, at a time."""
 
-MOST_PAGES = 100
+MOST_PAGES = 4
 """Pages that one list reads in search of a name before it says how far it came."""
 
 STATES = (
@@ -129,14 +129,16 @@ class _Search:
 
     async def read(self, queue: str, state: JobState, after: str | None) -> str | None:
         """The next page of a state; returns where it ended, `None` when nothing is left there."""
-        most = min(PAGE, self._most - len(self.found))
+        left = self._most - len(self.found)
+        most = PAGE if self._name is not None else min(PAGE, left)
         try:
             page = await self._engine.browse(queue, state, after=after, most=most, newest_first=state.finished)
         except ValueError as error:
             raise Refused(str(error)) from error
         self._pages += bool(page.jobs)
-        self.found += [PlacedJob(queue, job) for job in page.jobs if self._name in (None, job.name)]
-        return page.after
+        matching = [at for at, job in enumerate(page.jobs) if self._name in (None, job.name)][:left]
+        self.found += [PlacedJob(queue, page.jobs[at]) for at in matching]
+        return page.behind(matching[-1]) if len(matching) == left else page.after
 
 
 async def gather_ids(ledger: Ledger, engine: SteeredEngine, choice: Choice, most: int) -> list[JobId]:

@@ -76,10 +76,15 @@ class ShownJob(ListedJob):
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs of a state; `after` continues behind them, `None` = there are no more."""
+    """Some jobs of a state, the first of them at this place; `after` continues behind them, `None` = there are no more."""
 
     jobs: tuple[ListedJob, ...]
     after: str | None = None
+    first: int = 0
+
+    def behind(self, at: int) -> str | None:
+        """Where to go on behind one of its jobs, by its number on the page; `None` behind the last of all."""
+        return self.after if at == len(self.jobs) - 1 else write_cursor(self.first + at, self.jobs[at].id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

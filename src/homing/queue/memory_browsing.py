@@ -38,7 +38,7 @@ class MemoryBrowsing(MemoryQueue):
         start = start_after(cursor, rank, newest_first=newest_first)
         page = ids[start : start + count]
         more = write_cursor(start + count - 1, page[-1]) if len(ids) > start + count else None
-        return JobPage(tuple(self._shown(job_id) for job_id in page), more)
+        return JobPage(tuple(self._shown(job_id) for job_id in page), more, start)
 
     def show(self, job_id: JobId) -> ShownJob | None:
         """One job in full."""

@@ -50,7 +50,7 @@ class RedisBrowsing(RedisLooking):
         found = await self._ids(keys, state, start, count + 1, newest_first=newest_first)
         jobs = await self._listed_jobs(keys, state, found[:count])
         more = write_cursor(start + count - 1, jobs[-1].id) if len(found) > count else None
-        return JobPage(tuple(jobs), more)
+        return JobPage(tuple(jobs), more, start)
 
     async def show(self, queue: str, job_id: JobId) -> ShownJob | None:
         """One job in full. Of one that waits, the line is walked to find its place; all else is constant time."""

@@ -7,7 +7,7 @@ from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.scripts import run
 from homing.queue.redis.session import RedisSession
 
-PAGE_JOBS = 1_000
+PAGE_JOBS = 500
 """Jobs that one script removes: Redis answers nobody meanwhile."""
 
 _ANY_TIME_MS = 9_999_999_999_999  # the script compares times as text, so that it has as many digits as they
