@@ -107,8 +107,10 @@ def _failing(status: Status) -> RenderableType | None:
 
 
 def _nobodys(status: Status) -> RenderableType | None:
-    topics = [topic for topic in status.overview.topics if not topic.routable]
-    rows = [(f"topic {name(topic.topic)}", number(topic.claimable), "nobody subscribes to it") for topic in topics]
+    rows = [
+        (f"topic {name(topic.topic)}", number(topic.claimable + topic.scheduled), "nobody subscribes to it")
+        for topic in status.unroutable
+    ]
     rows += [
         (f"topic {name(topic.topic)}", number(topic.parked), "parked: no job can be made of them")
         for topic in status.overview.topics
@@ -170,7 +172,7 @@ def status_as_json(status: Status) -> Mapping[str, Any]:
         "consumers": [asdict(consumer) | {"state": state_of(consumer)} for consumer in status.consumers],
         "failing": [asdict(each) for each in status.failing],
         "nobodys": {
-            "unroutable": [topic.topic for topic in overview.topics if not topic.routable],
+            "unroutable": [topic.topic for topic in status.unroutable],
             "parked": [topic.topic for topic in overview.topics if topic.parked],
             "unowned": [consumer.name for consumer in status.unowned],
         },

@@ -58,7 +58,8 @@ class Consumer:
     @property
     def is_unowned(self) -> bool:
         """Whether there is, or will be, work for it and no live process that knows it."""
-        return self.is_ours and not self.owners and (self.retired_at is None or self.unsettled > 0)
+        gets_more = any(route.retired_at is None for route in self.routes)
+        return self.is_ours and not self.owners and (gets_more or self.unsettled > 0)
 
 
 def put_together(

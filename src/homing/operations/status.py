@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from homing.ledger.ledger import Ledger, Row
 from homing.operations.collector import look_over
 from homing.operations.consumers import ROUTES, Consumer, put_together
-from homing.operations.overview import Overview
+from homing.operations.overview import Overview, TopicState
 from homing.operations.verdict import Verdict, judge
 from homing.queue.browse import SteeredEngine
 from homing.schema.statement import load
@@ -56,6 +56,13 @@ class Status:
     failing: tuple[Failing, ...]
     consumers: tuple[Consumer, ...]
     totals: tuple[Total, ...]
+
+    @property
+    def unroutable(self) -> tuple[TopicState, ...]:
+        """Topics with events that are due, or will be, and no consumer."""
+        return tuple(
+            topic for topic in self.overview.topics if not topic.routable and (topic.claimable or topic.scheduled)
+        )
 
     @property
     def unowned(self) -> tuple[Consumer, ...]:

@@ -1,9 +1,9 @@
 -- parked: a page of events that could not be routed, and why: by topic, in each the oldest first.
 -- Parameters: topic text (null = any); since uuid (the first id that counts); after uuid (the last id of the page before, or null); page integer.
--- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable.
+-- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable; texts cut to 2,000 characters.
 -- Guard: none, it only reads. Locks: none. Index: outbox_events_parked and outbox_events_pkey.
 WITH last AS (SELECT l.topic, l.id FROM homing.outbox_events l WHERE l.id = (:after)::uuid)
-SELECT o.id AS event_id, o.topic, o.aggregate_id, o.parked_error,
+SELECT o.id AS event_id, o.topic, left(o.aggregate_id, 2000) AS aggregate_id, left(o.parked_error, 2000) AS parked_error,
   EXISTS (SELECT FROM homing.subscriptions s WHERE s.topic = o.topic AND s.retired_at IS NULL) AS routable,
   least(greatest(o.created_at, 'epoch'), '9999-12-31') AS created_at,
   least(greatest(o.available_at, 'epoch'), '9999-12-31') AS available_at,

@@ -1,7 +1,7 @@
 -- unrouted: a page of events that are not routed and not parked: by topic, in each the first due first.
 -- Parameters: topic text (null = any); state text (unpublished = all of them, scheduled = not due yet, unroutable = due, and nobody
 -- subscribes); since timestamptz (due then or later; null = whenever); after uuid (the last id of the page before, or null); page integer.
--- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable.
+-- Result: event_id, topic, aggregate_id, created_at, available_at, published_at, parked_error, routable; texts cut to 2,000 characters.
 -- Guard: none, it only reads. Locks: none. Index: outbox_events_unpublished, skipping from topic to topic, and outbox_events_pkey.
 WITH RECURSIVE last AS (SELECT l.topic, l.available_at, l.id FROM homing.outbox_events l WHERE l.id = (:after)::uuid),
 waiting AS (
@@ -18,7 +18,7 @@ chosen AS (
     l.available_at AS last_at, l.id AS last_id
   FROM waiting w LEFT JOIN last l ON l.topic = w.topic
   WHERE w.topic IS NOT NULL AND ((:topic)::text IS NULL OR w.topic = (:topic)::text))
-SELECT e.id AS event_id, e.topic, e.aggregate_id, e.parked_error, c.routable,
+SELECT e.id AS event_id, e.topic, left(e.aggregate_id, 2000) AS aggregate_id, e.parked_error, c.routable,
   least(greatest(e.created_at, 'epoch'), '9999-12-31') AS created_at,
   least(greatest(e.available_at, 'epoch'), '9999-12-31') AS available_at,
   nullif(least(greatest(e.published_at, 'epoch'), '9999-12-31'), 'epoch') AS published_at
