@@ -23,6 +23,7 @@ from homing.config.logs import configure_logging
 from homing.config.settings import Settings
 from homing.events.codec import dump_json
 from homing.ids import JobId
+from homing.metrics import Metrics
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.queue.job import NewJob
@@ -103,12 +104,13 @@ async def relay(settings: Settings, jobs: int, mode: str) -> None:
     kind = Once if mode == "once" else Plain
     await _record(settings, [kind(user_id=number, kind="order.created", amount=4200) for number in range(jobs)])
     async with open_process(bench_app(Meter(0), settings, mode), settings, "relay") as connections:
-        queues = QueueWatch(connections.ledger, connections.engine)
+        queues, metrics = QueueWatch(connections.ledger, connections.engine), Metrics("bench")
         relay = Relay(
             connections.ledger,
             queues,
-            Dispatcher(connections.ledger, connections.engine, queues),
+            Dispatcher(connections.ledger, connections.engine, queues, metrics),
             page=settings.relay_batch,
+            metrics=metrics,
         )
         await queues.tick()
         watch = Watch()

@@ -182,7 +182,7 @@ async def test_delivery_dispatched_again_while_it_runs_has_one_effect(
         assert sql_row is not None
         relay = system.relay
         assert relay is not None
-        assert await relay.dispatcher.dispatch([sql_row]) == 1
+        assert len(await relay.dispatcher.dispatch([sql_row])) == 1
 
         async def both_claimed() -> bool:
             (trace,) = await system.engine.inspect(QUEUE, [DeliveryKey(event.event_id, CONSUMER, 1).job_id])

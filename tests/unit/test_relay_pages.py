@@ -8,6 +8,7 @@ import pytest
 
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger, Row
+from homing.metrics import Metrics
 from homing.relay.dispatch import Dispatcher
 from homing.relay.relay import PAGES, Relay
 from homing.relay.watch import QueueWatch
@@ -23,6 +24,7 @@ class World:
         self._pages = list(pages)
         self._failing_at = failing_at
         self.epochs = {"q": 1}
+        self.clock_offset_seconds = 0.0
         self.routed = 0
         self.dispatched: list[int] = []
         self.routed_before: list[int] = []
@@ -33,20 +35,24 @@ class World:
             raise ServerUnavailable("away")
         number = self.routed
         self.routed += 1
+        row = {"parked_error": None, "page": number, "event_id": number, "topic": "t", "queue": "q", "due_seconds": 0.0}
         size = self._pages[number] if number < len(self._pages) else 0
-        return cast("list[Row]", [{"parked_error": None, "page": number}] * size)
+        return cast("list[Row]", [row] * size)
 
-    async def dispatch(self, rows: Iterable[Any]) -> int:
+    async def dispatch(self, rows: Iterable[Any]) -> list[Any]:
         """Note the page, one turn of the loop later."""
-        pages = [row["page"] for row in rows]
+        taken = list(rows)
+        pages = [row["page"] for row in taken]
         await asyncio.sleep(0)
         self.routed_before.append(self.routed)
         self.dispatched += pages
-        return len(pages)
+        return taken
 
     def relay(self) -> Relay:
         """A relay that believes it."""
-        return Relay(cast("Ledger", self), cast("QueueWatch", self), cast("Dispatcher", self), page=PAGE)
+        return Relay(
+            cast("Ledger", self), cast("QueueWatch", self), cast("Dispatcher", self), page=PAGE, metrics=Metrics("t")
+        )
 
 
 async def test_the_next_page_is_routed_while_one_is_dispatched() -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 from homing.deadletters.report import ErrorReport, keepable_json
 from homing.events.codec import dump_json
 from homing.ledger.ledger import Ledger
+from homing.metrics import Metrics, declared
 from homing.schema.statement import load
 
 Kind = Literal["failed", "poison", "expired", "vanished", "foreign", "torn"]
@@ -40,10 +41,14 @@ class Death:
 
 
 class DeadLetters:
-    """The record of deaths. Every method is one transaction of its own and may be repeated after an error."""
+    """The record of deaths. Every method is one transaction of its own and may be repeated after an error.
 
-    def __init__(self, ledger: Ledger) -> None:
+    With `metrics` every death is counted, once its letter is written.
+    """
+
+    def __init__(self, ledger: Ledger, metrics: Metrics | None = None) -> None:
         self._ledger = ledger
+        self._metrics = metrics
 
     async def bury(self, death: Death) -> int | None:
         """Settle the delivery as dead and keep its letter; the letter's id, or `None` when the row says otherwise by now.
@@ -62,12 +67,18 @@ class DeadLetters:
             )
         else:
             row = await self._ledger.fetch_row(BURY, generation=death.generation, kind=death.kind, **_evidence(death))
-        return None if row is None else int(row["id"])
+        if row is None:
+            return None
+        self._count(death, "dead")
+        return int(row["id"])
 
     async def bury_torn(self, death: Death) -> int | None:
         """Keep a letter for a delivery that is done although its handler failed after ending the transaction; the row stays."""
         row = await self._ledger.fetch_row(BURY_TORN, **_evidence(death))
-        return None if row is None else int(row["id"])
+        if row is None:
+            return None
+        self._count(death, "done")
+        return int(row["id"])
 
     async def adopt(self, event_id: UUID, consumer: str, generation: int, letter: int) -> bool:
         """Open a dead delivery again because its job was retried in place; `False` when its letter is closed by now."""
@@ -75,6 +86,13 @@ class DeadLetters:
             ADOPT, event_id=event_id, consumer=consumer, generation=generation, letter=letter
         )
         return row is not None
+
+    def _count(self, death: Death, outcome: Literal["dead", "done"]) -> None:
+        if self._metrics is not None:
+            self._metrics.count(declared.SETTLED, death.consumer, outcome)
+            self._metrics.count(
+                declared.DEAD_LETTERS, death.consumer, self._metrics.error_types.label(death.error.error_class)
+            )
 
 
 def _evidence(death: Death) -> dict[str, object]:

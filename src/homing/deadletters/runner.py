@@ -13,7 +13,8 @@ from homing.deadletters.campaigns import LEASE_SECONDS, end_campaign
 from homing.deadletters.redrive import NothingRedriven, Refusal, find_refusal, reopen
 from homing.events.codec import dump_json
 from homing.ledger.actions import Person
-from homing.ledger.ledger import Ledger
+from homing.ledger.ledger import Ledger, Row
+from homing.metrics import Metrics, declared
 from homing.schema.statement import load
 from homing.service import Progress
 
@@ -59,10 +60,18 @@ class CampaignRunner:
     another one when its lease ends; what it had redriven is counted then, what it had not is still open.
     """
 
-    def __init__(self, ledger: Ledger, *, transactions: int = 2, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        transactions: int = 2,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.id = uuid4()
         self._ledger = ledger
         self._transactions = transactions
+        self._metrics = metrics
         self._clock = clock or SystemClock()
         self._paces: dict[UUID, Pace] = {}
 
@@ -114,7 +123,7 @@ class CampaignRunner:
             await self._end(campaign, None)
             return False
         pace.spend(len(rows))
-        page = asyncio.create_task(self._redrive_page(campaign, [row["id"] for row in rows]))
+        page = asyncio.create_task(self._redrive_page(campaign, rows))
         try:
             await asyncio.shield(page)
         except asyncio.CancelledError:
@@ -122,7 +131,7 @@ class CampaignRunner:
             raise
         return pace.allowance(self._clock.monotonic()) > 0
 
-    async def _redrive_page(self, campaign: Campaign, letters: Sequence[int]) -> None:
+    async def _redrive_page(self, campaign: Campaign, letters: Sequence[Row]) -> None:
         """Redrive the letters side by side and count them; after an error the page is taken again, and finds open what is left."""
         page, left = Page(), iter(letters)
         work = (self._redrive_some(campaign, left, page) for _ in range(self._transactions))
@@ -134,7 +143,7 @@ class CampaignRunner:
             COUNT,
             campaign=campaign.id,
             runner=self.id,
-            last=letters[-1],
+            last=letters[-1]["id"],
             redriven=page.redriven,
             refused=dump_json(dict(Counter(campaign.refused) + page.refused)),
         )
@@ -142,18 +151,24 @@ class CampaignRunner:
             log.info("campaign %s was ended, or goes on elsewhere", campaign.id)
             await self._ledger.fetch(RECOUNT, campaign=campaign.id)
 
-    async def _redrive_some(self, campaign: Campaign, left: Iterator[int], page: Page) -> None:
+    async def _redrive_some(self, campaign: Campaign, left: Iterator[Row], page: Page) -> None:
         """One letter after the other, each in a transaction of its own, as long as there are any left."""
         person = Person(campaign.started_by, campaign.reason)
         for letter in left:
             try:
                 async with self._ledger.transaction() as tx:
-                    await reopen(tx, letter, person, campaign.id)
+                    await reopen(tx, letter["id"], person, campaign.id)
                 page.redriven += 1
+                self._count(letter, "redriven")
             except NothingRedriven:
-                refusing = await find_refusal(self._ledger, letter, campaign.id)
+                refusing = await find_refusal(self._ledger, letter["id"], campaign.id)
                 if refusing.refusal is not Refusal.OURS:
                     page.refused[refusing.refusal.value] += 1
+                    self._count(letter, "refused")
+
+    def _count(self, letter: Row, outcome: str) -> None:
+        if self._metrics is not None:
+            self._metrics.count(declared.REDRIVEN, letter["consumer"], outcome)
 
     async def _deaths(self, campaign: Campaign) -> Deaths:
         row = await self._ledger.fetch_row(DEATHS, campaign=campaign.id, last_letter=campaign.last_letter)

@@ -56,36 +56,63 @@ def _histogram(name: str, *labels: str, means: str, buckets: tuple[float, ...]) 
     return Metric(f"homing_{name}", "histogram", labels, means, buckets)
 
 
-EVENTS_RECORDED = _counter("events_recorded", "topic", means="Events written to the outbox, committed or not.")
+EVENTS_RECORDED = _counter(
+    "events_recorded", "topic", means="Events written to the outbox, committed or not, by this process."
+)
 EVENTS_ROUTED = _counter("events_routed", "topic", means="Events whose deliveries were opened.")
 RELAY_DISPATCHED = _counter(
     "relay_dispatched_jobs", "queue", "outcome", means="Jobs handed to the engine: `added` or `failed`."
 )
-RELAY_LAG = _histogram("relay_lag_seconds", "queue", means="From recorded to dispatched.", buckets=AGE_SECONDS)
+RELAY_LAG = _histogram(
+    "relay_lag_seconds", "queue", means="From recorded, or due, to dispatched for the first time.", buckets=AGE_SECONDS
+)
 LISTENER_UP = _gauge(
     "relay_listener_up", means="1 while notifications arrive, 0 while the relay only polls.", across="min"
 )
 BACKEND_UP = _gauge("backend_up", "backend", means="1 while the server answers this process.", across="min")
 RECONNECTS = _counter("backend_reconnects", "backend", means="Times a server answered again after it had not.")
-SETTLED = _counter("deliveries_settled", "consumer", "outcome", means="Deliveries that are done, dead or cancelled.")
+SETTLED = _counter(
+    "deliveries_settled", "consumer", "outcome", means="Deliveries that workers and relays settled: `done` or `dead`."
+)
 DUPLICATES = _counter("deliveries_duplicate", "consumer", means="Runs that were not needed: the delivery was done.")
 REDISPATCHED = _counter(
     "deliveries_redispatched", "consumer", "reason", means="Deliveries given a job again, by what was found."
 )
-THROTTLED = _counter("queue_throttled_seconds", "queue", means="Seconds of pause that handlers asked for.")
+THROTTLED = _counter(
+    "queue_throttled_seconds", "queue", means="Seconds of pause that handlers asked for with `Throttled`."
+)
 PARKED_JOBS = _gauge("jobs_parked", "queue", "job", means="Jobs of names that no handler here knows.", across="max")
-JOB_RUNS = _counter("job_runs", "queue", "job", "outcome", means="Runs, by what they came to.")
+JOB_RUNS = _counter(
+    "job_runs",
+    "queue",
+    "job",
+    "outcome",
+    means="Runs, by what they came to; `(unknown)` is the job of every name that no handler here knows.",
+)
 JOB_DURATION = _histogram(
     "job_duration_seconds", "queue", "job", means="From start to end of a run.", buckets=RUN_SECONDS
 )
-JOB_WAIT = _histogram("job_wait_seconds", "queue", "job", means="From claimable to started.", buckets=AGE_SECONDS)
+JOB_WAIT = _histogram(
+    "job_wait_seconds",
+    "queue",
+    "job",
+    means="From opened to the first start that counts, of deliveries.",
+    buckets=AGE_SECONDS,
+)
 JOB_AGE = _histogram("job_age_seconds", "queue", "job", means="From recorded to finished.", buckets=AGE_SECONDS)
 RUNNING = _gauge("worker_running_jobs", "queue", means="Jobs that run now.")
 SLOTS = _gauge("worker_slots", "queue", means="Jobs that may run at once.")
-LEASES_LOST = _counter("leases_lost", "queue", "job", means="Runs whose lease another run took.")
+LEASES_LOST = _counter(
+    "leases_lost", "queue", "job", means="Runs that ended without their lease: another run may have begun."
+)
 RESCUED = _counter("jobs_rescued", "queue", "job", means="Jobs whose worker was gone and that wait again.")
 STUCK = _gauge("jobs_stuck", "queue", "job", means="Handlers that ignore being told to end.")
-DEAD_LETTERS = _counter("dead_letters", "consumer", "error_type", means="Deaths of deliveries.")
+DEAD_LETTERS = _counter(
+    "dead_letters",
+    "consumer",
+    "error_type",
+    means="Deaths of deliveries; `(other)` is the type of every error after the first 50 of a process.",
+)
 REDRIVEN = _counter(
     "redriven", "consumer", "outcome", means="Dead letters asked to run again: `redriven` or `refused`."
 )

@@ -1,16 +1,20 @@
 """What a process counts: Prometheus instruments in a registry of its own, mirrored to OpenTelemetry where an SDK is set up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
+from homing.metrics.bounded import Bounded
 from homing.metrics.declared import METRICS, Across, Metric
 from homing.metrics.mirror import Collected, Mirror, mirror_of, nothing_collected
 
 LONGEST_LABEL = 200
 """Characters of a label's value that are kept."""
+
+MOST_ERROR_TYPES = 50
+"""Classes of errors that one process tells apart: code may make any number of them."""
 
 Child = Counter | Gauge | Histogram
 
@@ -18,15 +22,20 @@ Child = Counter | Gauge | Histogram
 class Metrics:
     """The instruments of one app in one process; every series carries the app's name.
 
-    Counting never fails and never waits. Labels are given in the order in which the metric declares them.
+    Counting never fails and never waits. `families`: those that are counted here, all by default. Labels are given in the order in which the metric declares them.
     """
 
-    def __init__(self, app: str, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, app: str, registry: CollectorRegistry | None = None, *, families: Sequence[Metric] = METRICS
+    ) -> None:
         self.app = app
         self.collected: Collected = nothing_collected
         """What OpenTelemetry reads of the metrics that are collected, from its own thread."""
         self.registry = registry or CollectorRegistry()
-        self._families = {metric: _family(metric, self.registry) for metric in METRICS if not metric.collected}
+        self.error_types = Bounded(MOST_ERROR_TYPES)
+        """The names of errors that this process tells apart."""
+        self._mirrored = families
+        self._families = {metric: _family(metric, self.registry) for metric in families if not metric.collected}
         self._children: dict[tuple[Metric, tuple[str, ...]], MetricWrapperBase] = {}
         self._mirror: Mirror | None = None
         self.find_mirror()
@@ -34,7 +43,7 @@ class Metrics:
     def find_mirror(self) -> None:
         """Mirror from now on to the OpenTelemetry SDK that somebody set up meanwhile; a loop asks, so that the order does not matter."""
         if self._mirror is None:
-            self._mirror = mirror_of(self.app, self._families, lambda: self.collected())  # noqa: PLW0108 - it may be set later
+            self._mirror = mirror_of(self.app, self._mirrored, lambda: self.collected())  # noqa: PLW0108 - it may be set later
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
         """Add to a counter."""

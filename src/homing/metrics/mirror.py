@@ -1,15 +1,10 @@
 """The same numbers through OpenTelemetry, for applications that have set up its SDK; without one, nothing is called."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from homing.metrics.declared import METRICS, Metric
-
-try:
-    from opentelemetry import metrics as otel
-except ModuleNotFoundError:  # the extra `otel` is not installed
-    otel = None  # type: ignore[assignment]  # then there is nothing to mirror to
-
+from homing.metrics.declared import Metric
 
 Series = list[tuple[tuple[str, ...], float]]
 Collected = Callable[[], Mapping[Metric, Series]]
@@ -37,23 +32,27 @@ class Mirror(Protocol):
 
 
 def mirror_of(app: str, metrics: Iterable[Metric], collected: Collected = nothing_collected) -> Mirror | None:
-    """A mirror when an OpenTelemetry SDK is set up, otherwise `None`: what nobody exports costs nothing.
+    """A mirror when an OpenTelemetry SDK is set up, otherwise `None`: what nobody exports costs nothing, not even an import.
 
     `collected` is asked whenever the SDK exports, for the gauges that are collected.
     """
+    otel: Any = sys.modules.get("opentelemetry.metrics")  # whoever set up an SDK has imported it
     if otel is None or type(otel.get_meter_provider()).__module__.startswith("opentelemetry.metrics"):
         return None  # the API's own stand-ins: no SDK yet
-    return _OpenTelemetry(app, metrics, collected)
+    return _OpenTelemetry(otel, app, metrics, collected)
 
 
 class _OpenTelemetry:
-    def __init__(self, app: str, metrics: Iterable[Metric], collected: Collected) -> None:
+    def __init__(self, otel: Any, app: str, metrics: Iterable[Metric], collected: Collected) -> None:
         meter = otel.get_meter("homing")
+        self._observation = otel.Observation
         self._app = app
-        self._instruments: dict[Metric, Any] = {metric: _instrument(meter, metric) for metric in metrics}
-        for metric in METRICS:
+        self._instruments: dict[Metric, Any] = {}
+        for metric in metrics:
             if metric.collected:
                 self._offer(meter, metric, collected)
+            else:
+                self._instruments[metric] = _instrument(meter, metric)
 
     def count(self, metric: Metric, labels: tuple[str, ...], by: float) -> None:
         self._instruments[metric].add(by, self._attributes(metric, labels))
@@ -67,7 +66,7 @@ class _OpenTelemetry:
     def _offer(self, meter: Any, metric: Metric, collected: Collected) -> None:
         def read(_: object) -> list[Any]:
             series = collected().get(metric, [])
-            return [otel.Observation(value, self._attributes(metric, labels)) for labels, value in series]
+            return [self._observation(value, self._attributes(metric, labels)) for labels, value in series]
 
         meter.create_observable_gauge(metric.otel_name, [read], metric.otel_unit, metric.meaning)
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from homing.errors import RecordError
 from homing.events import Event, aggregate_id, check_json, dump_json, encode_payload
 from homing.outbox.answer import confirm_ledger
+from homing.outbox.counting import count_recorded
 from homing.outbox.headers import causing_trace, headers_for
 from homing.schema.statement import Statement, load
 from homing.trace import Trace
@@ -27,6 +28,7 @@ class Recording:
 
     events: str
     ledger: UUID | None
+    topics: Sequence[str] = ()
 
     def values(self) -> dict[str, object]:
         """The statement's parameters by name."""
@@ -38,8 +40,9 @@ class Recording:
         return load("homing.outbox", "record")
 
     def answer(self, row: Sequence[Any] | None, database: str | None) -> None:
-        """The events are kept, unless another ledger answered."""
+        """The events are kept, and counted, unless another ledger answered."""
         confirm_ledger(None if row is None else row[0], expected=self.ledger, database=database)
+        count_recorded(self.topics)
 
 
 def prepare(events: Sequence[Event], *, available_at: datetime | None, ledger: UUID | None) -> Recording:
@@ -54,7 +57,7 @@ def prepare(events: Sequence[Event], *, available_at: datetime | None, ledger: U
     size = len(text.encode())
     if size > MAX_BYTES:
         raise RecordError(f"{size:,} bytes of JSON in one call, more than {MAX_BYTES:,}: record them in several calls")
-    return Recording(events=text, ledger=ledger)
+    return Recording(events=text, ledger=ledger, topics=[row["topic"] for row in rows])
 
 
 def _row(event: object, available_at: str | None, trace: Trace) -> dict[str, Any]:

@@ -34,23 +34,27 @@ class RelayLoops:
     ) -> None:
         self.metrics = metrics or Metrics(app.name)
         self.watch = QueueWatch(ledger, engine)
-        self.dispatcher = Dispatcher(ledger, engine, self.watch)
-        self.relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch)
+        self.dispatcher = Dispatcher(ledger, engine, self.watch, self.metrics)
+        self.relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch, metrics=self.metrics)
         self.sweep = Sweep(
             ledger,
             engine,
             self.watch,
             self.dispatcher,
-            DeadLetters(ledger),
+            DeadLetters(ledger, self.metrics),
             grace_seconds=settings.look_grace.total_seconds(),
             deadline_seconds=app_deadline_seconds(),
             rate=settings.look_rate,
+            metrics=self.metrics,
         )
         self.unroutable = Unroutable(ledger)
         self.prune = Prune(
-            ledger, settings.retention, outliving=outliving_jobs(app.queues, app.handlers, settings.retention)
+            ledger,
+            settings.retention,
+            outliving=outliving_jobs(app.queues, app.handlers, settings.retention),
+            metrics=self.metrics,
         )
-        self.redrive = CampaignRunner(ledger)
+        self.redrive = CampaignRunner(ledger, metrics=self.metrics)
         self.route = Loop("route", self.relay.tick, interval_seconds=settings.relay_poll.total_seconds())
         self.listener = Listener(settings.listen_dsn, ledger, self.route.wake)
         self.loops = [

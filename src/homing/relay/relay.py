@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from homing.clock import Clock, SystemClock
 from homing.ledger.ledger import Ledger, Row
+from homing.metrics import Metrics, declared
 from homing.relay.dispatch import Dispatcher
 from homing.relay.watch import QueueWatch
 from homing.schema.statement import load
@@ -27,11 +30,22 @@ class Relay:
     with their error until a person releases them.
     """
 
-    def __init__(self, ledger: Ledger, watch: QueueWatch, dispatcher: Dispatcher, *, page: int) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        watch: QueueWatch,
+        dispatcher: Dispatcher,
+        *,
+        page: int,
+        metrics: Metrics,
+        clock: Clock | None = None,
+    ) -> None:
         self._ledger = ledger
         self._watch = watch
         self._dispatcher = dispatcher
         self._page = page
+        self._metrics = metrics
+        self._clock = clock or SystemClock()
 
     async def tick(self) -> Progress:
         """Move pages of events until one is not full, `PAGES` at most; `AGAIN` when there was something to move.
@@ -59,10 +73,24 @@ class Relay:
         epochs = self._watch.epochs
         if not epochs:
             return []
-        return await self._ledger.fetch(ROUTE, page=self._page, queues=list(epochs), epochs=list(epochs.values()))
+        rows = await self._ledger.fetch(ROUTE, page=self._page, queues=list(epochs), epochs=list(epochs.values()))
+        self._count_events(rows)
+        return rows
 
     async def _dispatch(self, rows: Sequence[Row]) -> None:
         for row in rows:
             if row["parked_error"] is not None:
                 log.error("event %s of topic %s is parked: %s", row["event_id"], row["topic"], row["parked_error"])
-        await self._dispatcher.dispatch(row for row in rows if row["parked_error"] is None)
+        self._observe_lag(await self._dispatcher.dispatch(row for row in rows if row["parked_error"] is None))
+
+    def _count_events(self, rows: Sequence[Row]) -> None:
+        """Count by topic; an event has a row for each of its deliveries."""
+        topics = {row["event_id"]: row["topic"] for row in rows if row["parked_error"] is None}
+        for topic, events in Counter(topics.values()).items():
+            self._metrics.count(declared.EVENTS_ROUTED, topic, by=events)
+
+    def _observe_lag(self, rows: Sequence[Row]) -> None:
+        """How long ago the events were recorded, or due, by the database's clock."""
+        now_seconds = self._clock.now().timestamp() + self._ledger.clock_offset_seconds
+        for row in rows:
+            self._metrics.observe(declared.RELAY_LAG, row["queue"], seconds=max(0.0, now_seconds - row["due_seconds"]))

@@ -10,9 +10,10 @@ from homing.ids import DeliveryKey
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.look import Finding, vanished_limit
 from homing.ledger.statements import PAYLOADS
+from homing.metrics import Metrics, declared
 from homing.queue.job import JobEnd
 from homing.queue.port import Engine
-from homing.relay.dispatch import SETTLE_OTHERS, Dispatcher
+from homing.relay.dispatch import SETTLE_OTHERS, Dispatcher, count_settled
 from homing.relay.jobs import deadline_seconds
 from homing.relay.letters import death_of, key_of
 
@@ -33,12 +34,14 @@ class Repairs:
         dead_letters: DeadLetters,
         *,
         deadline_seconds: float,
+        metrics: Metrics,
     ) -> None:
         self._ledger = ledger
         self._engine = engine
         self._dispatcher = dispatcher
         self._dead_letters = dead_letters
         self._deadline_seconds = deadline_seconds
+        self._metrics = metrics
 
     async def dispatch_again(
         self, queue: str, taken: Mapping[DeliveryKey, Row], found: Mapping[DeliveryKey, Finding]
@@ -55,7 +58,10 @@ class Repairs:
             elif found[key] is Finding.GONE or await self._engine.remove(queue, key.job_id):
                 again[key] = payload
         _tell(queue, {key: found[key] for key in again})
-        return await self._dispatcher.dispatch(again.values()) if again else 0
+        dispatched = await self._dispatcher.dispatch(again.values()) if again else []
+        for row in dispatched:
+            self._metrics.count(declared.REDISPATCHED, row["consumer"], found[key_of(row)].name.lower())
+        return len(dispatched)
 
     async def bury(self, queue: str, keys: Sequence[DeliveryKey], found: Mapping[DeliveryKey, Finding]) -> None:
         """Bury deliveries whose jobs have failed, with what the jobs tell."""
@@ -76,6 +82,7 @@ class Repairs:
             generations=[key.generation for key in keys],
             results=[foreign_result(end) for end in ends],
         )
+        count_settled(self._metrics, rows)
         return len(rows)
 
     def _death_instead(self, payload: Row, row: Row) -> tuple[Kind, ErrorReport] | None:

@@ -17,6 +17,7 @@ from homing.ids import DeliveryKey
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.look import Finding, Step, find, next_step
 from homing.ledger.statements import LOOK, LOOKED, SWEEP
+from homing.metrics import Metrics
 from homing.queue.job import JobTrace
 from homing.queue.port import Engine
 from homing.relay import audit
@@ -55,6 +56,7 @@ class Sweep:
         grace_seconds: float,
         deadline_seconds: float,
         rate: float,
+        metrics: Metrics,
         clock: Clock | None = None,
     ) -> None:
         self._ledger = ledger
@@ -64,7 +66,9 @@ class Sweep:
         self._clock = clock or SystemClock()
         self._pace = Pace(rate, self._clock)
         self._audit = Audit(engine, self._clock)
-        self._repairs = Repairs(ledger, engine, dispatcher, dead_letters, deadline_seconds=deadline_seconds)
+        self._repairs = Repairs(
+            ledger, engine, dispatcher, dead_letters, deadline_seconds=deadline_seconds, metrics=metrics
+        )
         self._id = uuid4()
         self.redispatched = 0
         self.findings: Counter[str] = Counter()

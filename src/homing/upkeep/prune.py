@@ -10,6 +10,7 @@ from homing.config.settings import Retention
 from homing.durations import describe_seconds
 from homing.ids import first_id_at
 from homing.ledger.ledger import Ledger
+from homing.metrics import Metrics, declared
 from homing.service import Progress
 from homing.upkeep.batches import open_batch
 from homing.upkeep.pruned import Pruned
@@ -37,6 +38,7 @@ class Prune:
         page: int = PAGE,
         dry_run: bool = False,
         outliving: Mapping[str, str] | None = None,
+        metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._ledger = ledger
@@ -44,6 +46,7 @@ class Prune:
         self._page = page
         self._dry_run = dry_run
         self._outliving = dict(outliving or {})
+        self._metrics = metrics
         self._clock = clock or SystemClock()
         self._walks: tuple[Walk, ...] = (Events(self._before), Jobs(self._tell_outliving), Letters(), Workers())
         self._left: tuple[Walk, ...] = self._walks
@@ -76,6 +79,9 @@ class Prune:
         if self._dry_run or not pruned.rows:
             return
         log.info("pruned %s", pruned)
+        if self._metrics is not None:
+            for table, rows in pruned.by_table.items():
+                self._metrics.count(declared.PRUNED, table, by=rows)
         if pruned.lost:
             log.warning(
                 "%d dead letters were open for %s and left with their events: nobody can redrive them (%d since the start)",

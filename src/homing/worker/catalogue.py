@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from homing.app.handlers import Handler
 from homing.events.envelope import Envelope
+from homing.ids import DeliveryKey
 from homing.queue.parked import ParkedKind
 
 
@@ -28,6 +29,11 @@ class Catalogue:
             if handler is not None:
                 return handler
         return self._by_job.get((queue, job_name))
+
+    def find_by_id(self, job_id: str) -> Handler | None:
+        """The handler of a delivery's job, by the job's id alone; `None` for jobs of other producers, whose ids say nothing."""
+        key = DeliveryKey.parse(job_id)
+        return None if key is None else self._by_consumer.get(key.consumer)
 
     def knows(self, queue: str, kind: ParkedKind) -> bool:
         """Whether this worker can run parked jobs of a kind."""

@@ -13,6 +13,7 @@ from homing.queue.port import ClaimRequest, Engine, Finished
 from homing.worker.batches import Guarantee
 from homing.worker.catalogue import Catalogue
 from homing.worker.context import RunContext
+from homing.worker.counting import RunCounter
 from homing.worker.ending import end_job
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
@@ -38,6 +39,7 @@ class Executor:
         leases: LeaseKeeper,
         ledger_id: UUID,
         clock: Clock,
+        counter: RunCounter,
         on_interrupted: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -49,6 +51,7 @@ class Executor:
         self._ledger_id = ledger_id
         self._clock = clock
         self._reporter = Reporter(clock)
+        self._counter = counter
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
         self._stuck: list[Run] = []
@@ -60,13 +63,15 @@ class Executor:
         try:
             opened = open_run(job, self._catalogue)
             run = opened if isinstance(opened, Run) else None
-            with RunContext(job, run, self._ledger_id):
+            with RunContext(job, run, self._ledger_id, self._counter.metrics):
                 outcome = await self._outcome(opened)
                 if isinstance(outcome, Postponed) and outcome.how == "interrupted":
                     self._on_interrupted()
                 policy = None if run is None else run.handler.policy
                 finished = await end_job(self._engine, job, outcome, policy, claim_next())
-                self._reporter.report(job, run, outcome, finished, self._clock.monotonic() - started)
+                seconds = self._clock.monotonic() - started
+                self._reporter.report(job, run, outcome, finished, seconds)
+                self._counter.count(job, opened, outcome, finished, seconds)
         finally:
             self._leases.drop(job.lease)
         return finished

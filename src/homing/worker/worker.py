@@ -21,13 +21,14 @@ from homing.metrics import Metrics
 from homing.queue.job import Lease
 from homing.queue.parked import ParkedJobs
 from homing.queue.port import Engine
-from homing.service import Loop, Progress, stop_all
+from homing.service import Loop, stop_all
 from homing.worker.batches import Guarantee
 from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
 from homing.worker.children.alone import Alone, Suspecting
 from homing.worker.children.names import check_findable
 from homing.worker.children.pool import Children, Recycling
+from homing.worker.counting import RunCounter
 from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
 from homing.worker.gating import Gatekeeper
@@ -38,6 +39,7 @@ from homing.worker.lanes import Claimer, Lane
 from homing.worker.leases import LeaseKeeper
 from homing.worker.ledger_outage import LedgerOutage
 from homing.worker.parking import Unparker
+from homing.worker.rescuing import Rescuer
 from homing.worker.run import Cause
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
@@ -106,7 +108,7 @@ class Worker:
             on_taken=self._on_taken,
         )
         catalogue = Catalogue(handlers)
-        dead_letters = DeadLetters(self._ledger)
+        dead_letters = DeadLetters(self._ledger, self.metrics)
         gate = Gatekeeper(self._ledger, dead_letters)
         self._executor = Executor(
             engine=self._engine,
@@ -116,6 +118,7 @@ class Worker:
             leases=self._leases,
             ledger_id=self._ledger.ledger_id,
             clock=self._clock,
+            counter=RunCounter(self.metrics, self._clock, self._ledger),
             on_interrupted=lambda: self._outage.doubt(),  # noqa: PLW0108 - it is made after the lanes, and those after this
         )
         self._lanes = [self._lane(queue) for queue in queues]
@@ -128,7 +131,7 @@ class Worker:
             Loop("claim", self._claimer.tick, interval_seconds=0.2, patience_seconds=CLAIM_PATIENCE_SECONDS),
             self._outage.loop,
             self._unparker.loop,
-            *(self._rescue_loop(queue.name) for queue in queues),
+            *(self._rescue_loop(name, catalogue) for name in names),
         ]
         self._leases.start()
         for loop in self._loops:
@@ -254,15 +257,9 @@ class Worker:
             on_change=lambda: self._claimer.notice(),  # noqa: PLW0108 - the claimer is made after the lanes,
         )
 
-    def _rescue_loop(self, queue: str) -> Loop:
+    def _rescue_loop(self, queue: str, catalogue: Catalogue) -> Loop:
         seconds = self._settings.rescue.total_seconds()
-
-        async def rescue() -> Progress:
-            for job_id in await self._engine.rescue(queue, seconds):
-                log.error("queue %s: job %s lost its worker and waits again", queue, job_id, extra={"rescued": job_id})
-            return Progress.REST
-
-        return Loop(f"rescue:{queue}", rescue, interval_seconds=seconds)
+        return Rescuer(queue, self._engine, catalogue, self.metrics, interval_seconds=seconds).loop
 
     async def _wait_for_runs(self, seconds: float) -> int:
         runs = {run for lane in self._lanes for run in lane.runs}

@@ -1,9 +1,9 @@
 -- page: the next open letters of a campaign, oldest first.
 -- Parameters: consumer, queue, kind, fingerprint, error_class, error_text text; since, until timestamptz; ids bigint[] (null = whatever);
 -- after bigint (the last letter taken); last bigint (the newest letter at the campaign's start); most integer (rows).
--- Result: id.
+-- Result: id, consumer.
 -- Guard: none, it only reads: redrive guards each letter. Locks: none. Index: dead_letters_unclosed, dead_letters_fingerprint or dead_letters_pkey.
-SELECT l.id FROM homing.dead_letters l
+SELECT l.id, l.consumer FROM homing.dead_letters l
 WHERE
   ((:consumer)::text IS NULL OR l.consumer = (:consumer)::text)
   AND ((:queue)::text IS NULL OR l.queue = (:queue)::text)
