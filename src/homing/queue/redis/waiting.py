@@ -115,7 +115,7 @@ class MarkerWatch:
         if self._interrupted.done():
             return False
         if not call.cancelled():
-            call.result()  # raises what the server or the connection had to say
+            await call  # it has ended, or does in this turn; raises what the server or the connection had to say
         return True
 
     def _remember(self, call: asyncio.Future[Any]) -> None:
