@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from homing.trace import Trace, enter_trace, trace_from_headers
+from homing.trace import Trace, enter_trace, span_trace, trace_from_headers
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -18,6 +18,7 @@ _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.
 class TraceMiddleware:
     """Enter a trace for each HTTP request and websocket: its `traceparent`, else its `X-Request-ID`, else a new one.
 
+    Where OpenTelemetry has started a span for the request already, that is its trace: one that it was sent, or a new one.
     Responses carry `x-request-id`: the one the request came with, else the trace id; one that the application set is left alone.
     """
 
@@ -29,7 +30,7 @@ class TraceMiddleware:
             await self._app(scope, receive, send)
             return
         asked = _only(scope, _REQUEST_ID)
-        trace = trace_from_headers(_only(scope, b"traceparent"), asked)
+        trace = span_trace() or trace_from_headers(_only(scope, b"traceparent"), asked)
         answer = _answer(asked, trace).encode("ascii")
 
         async def send_with_id(message: Message) -> None:

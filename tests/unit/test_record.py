@@ -154,15 +154,19 @@ def test_events_without_a_trace_get_one_together() -> None:
     assert first["headers"]["traceId"] == second["headers"]["traceId"] != third["headers"]["traceId"]
 
 
-def test_the_span_of_opentelemetry_wins() -> None:
-    """With a current span its ids are recorded, even inside a trace of our own; without one, ours are."""
+def test_the_span_of_opentelemetry_is_the_parent() -> None:
+    """A current span is recorded as the parent, and gives the trace its name unless one was entered: that name is in the log lines."""
     context = otel.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=otel.TraceFlags(1))
-    with enter_trace(Trace(trace_id="ours")):
-        with otel.use_span(otel.NonRecordingSpan(context)):
-            (row,) = rows_of(Noted())
-        (outside,) = rows_of(Noted())
     trace_id = f"{0xABC:032x}"
-    assert row["headers"] == {"traceId": trace_id, "traceparent": f"00-{trace_id}-{0xDEF:016x}-01"}
+    traceparent = f"00-{trace_id}-{0xDEF:016x}-01"
+    with otel.use_span(otel.NonRecordingSpan(context)):
+        (alone,) = rows_of(Noted())
+        with enter_trace(Trace(trace_id="ours")):
+            (inside,) = rows_of(Noted())
+    with enter_trace(Trace(trace_id="ours")):
+        (outside,) = rows_of(Noted())
+    assert alone["headers"] == {"traceId": trace_id, "traceparent": traceparent}
+    assert inside["headers"] == {"traceId": "ours", "traceparent": traceparent}
     assert outside["headers"] == {"traceId": "ours"}
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,8 @@ from homing.errors import RecordError
 from homing.events import Event, aggregate_id, check_json, dump_json, encode_payload
 from homing.outbox.answer import confirm_ledger
 from homing.outbox.counting import count_recorded
-from homing.outbox.headers import causing_trace, headers_for
+from homing.outbox.creating import create_rows
+from homing.outbox.headers import headers_for
 from homing.schema.statement import Statement, load
 from homing.trace import Trace
 
@@ -50,8 +52,9 @@ def prepare(events: Sequence[Event], *, available_at: datetime | None, ledger: U
     if len(events) > MAX_EVENTS:
         raise RecordError(f"{len(events):,} events in one call, more than {MAX_EVENTS:,}: record them in several calls")
     moment = None if available_at is None else _moment(available_at)
-    trace = causing_trace()
-    rows = [_row(event, moment, trace) for event in events]
+    for event in events:
+        _require_topic(event)
+    rows = create_rows(events, partial(_row, available_at=moment))
     _refuse_two_facts_with_one_id(rows)
     text = dump_json(rows)
     size = len(text.encode())
@@ -60,15 +63,18 @@ def prepare(events: Sequence[Event], *, available_at: datetime | None, ledger: U
     return Recording(events=text, ledger=ledger, topics=[row["topic"] for row in rows])
 
 
-def _row(event: object, available_at: str | None, trace: Trace) -> dict[str, Any]:
+def _require_topic(event: object) -> None:
     if not isinstance(event, Event):
         raise RecordError(f"{event!r} is no event: pass instances of classes that derive from homing.Event")
-    declared = event.event_type
-    name = type(event).__name__
-    if not declared.topic:
+    if not event.event_type.topic:
+        name = type(event).__name__
         raise RecordError(f'{name} has no topic: declare it as class {name}(Event, topic="…")')
+
+
+def _row(event: Event, trace: Trace, *, available_at: str | None) -> dict[str, Any]:
+    declared = event.event_type
     aggregate = aggregate_id(event)
-    check_json(aggregate, f"{name}.{declared.aggregate}")
+    check_json(aggregate, f"{type(event).__name__}.{declared.aggregate}")
     return {
         "id": str(event.event_id),
         "topic": declared.topic,

@@ -1,13 +1,12 @@
 """Which request a piece of work belongs to: carried in a context variable, with or without OpenTelemetry."""
 
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+from homing.trace.propagation import Parent, parse_traceparent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +41,16 @@ def new_trace() -> Trace:
     return Trace(trace_id=secrets.token_hex(16))
 
 
+def trace_of(parent: Parent) -> Trace:
+    """The trace that a valid `traceparent` names."""
+    return Trace(trace_id=parent.trace_id, traceparent=parent.text)
+
+
 def trace_from_headers(traceparent: str | None, request_id: str | None) -> Trace:
     """The trace of an incoming request: its valid `traceparent` (W3C Trace Context), else its `X-Request-ID`, else a new one."""
-    found = _TRACEPARENT.fullmatch(traceparent.strip().lower()) if traceparent else None
-    if found and found[1] != "0" * 32 and found[2] != "0" * 16:
-        return Trace(trace_id=found[1], traceparent=found[0])
+    parent = parse_traceparent(traceparent)
+    if parent is not None:
+        return trace_of(parent)
     if request_id and len(request_id) <= 128 and request_id.isascii() and request_id.isprintable():
         return Trace(trace_id=request_id)
     return new_trace()
