@@ -1,11 +1,13 @@
 """Options as BullMQ writes and reads them."""
 
+import json
+
 import msgpack
 import pytest
 
 from homing.backoff import Backoff
 from homing.ids import JobId, LeaseToken
-from homing.queue.job import ClaimedJob, KeepRule, Lease
+from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
 from homing.queue.port import ClaimRequest, Limit
 from homing.queue.redis import encoding
 
@@ -88,3 +90,34 @@ def test_field_updates_are_flat_and_clean() -> None:
     assert encoding.field_updates() == b""
     flat = msgpack.unpackb(encoding.field_updates("done", "bad \udc80", "at \ud800"))
     assert flat == ["homing", "done", "failedReason", "bad \\udc80", "stacktrace", '["at \\\\ud800"]']
+
+
+FAR = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "metadata"), [(None, None), ("nonsense", None), (FAR, json.dumps({"traceparent": FAR}))]
+)
+def test_a_job_carries_what_created_it_as_telemetry(traceparent: str | None, metadata: str | None) -> None:
+    """`tm` is BullMQ's place for propagation headers in JSON; nothing that is no traceparent gets there."""
+    job = NewJob(id=JobId("a"), name="n", data="{}", timestamp_ms=1, traceparent=traceparent)
+    written = encoding.job_options(job, 0).get("tm")
+    assert (written and json.loads(written)) == (metadata and json.loads(metadata))
+
+
+@pytest.mark.parametrize(
+    ("options", "attempts", "traceparent"),
+    [
+        ({"attempts": 3, "tm": json.dumps({"traceparent": FAR, "baggage": "x"})}, 3, FAR),
+        ({"attempts": 3, "tm": json.dumps({"traceparent": FAR}), "omc": True}, 3, None),
+        ({"attempts": None, "tm": {"traceparent": FAR}}, 1, None),
+        ({"tm": "x"}, 1, None),
+        ([], 1, None),
+    ],
+)
+def test_what_other_producers_say_of_a_trace_is_read(options: object, attempts: int, traceparent: str | None) -> None:
+    """A Node producer's telemetry is taken, unless it says not to join; junk is no trace and costs no attempt."""
+    flat = [b"name", b"n", b"opts", json.dumps(options).encode()]
+    claimed = encoding.read_claim("q", b"1", flat, LeaseToken("t"))
+    assert claimed is not None
+    assert (claimed.attempts, claimed.traceparent) == (attempts, traceparent)

@@ -26,7 +26,10 @@ class KeepRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to be added. `data` is JSON text; `timestamp_ms` is when its cause happened, by the engine's clock."""
+    """A job to be added. `data` is JSON text; `timestamp_ms` is when its cause happened, by the engine's clock.
+
+    `traceparent` is what created it, for whoever runs it to join.
+    """
 
     id: JobId
     name: str
@@ -38,6 +41,7 @@ class NewJob:
     keep_failed: KeepRule = field(default_factory=KeepRule)
     delay_seconds: float = 0.0
     priority: int = 0
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class ClaimedJob:
     `data` is JSON text as it was handed in, by anybody. `starts` counts claims including this one; `attempts_made` the runs that
     ended and were counted; `stalls` the claims whose lease ran out. `mark` is what an earlier finish of ours left
     (`done`, `dead:<letter id>`); `deferred_failure` is the engine's own verdict, which the ledger may overrule.
+    `traceparent` is a valid one that its producer left beside the data.
     """
 
     lease: Lease
@@ -68,6 +73,7 @@ class ClaimedJob:
     stalls: int = 0
     mark: str | None = None
     deferred_failure: str | None = None
+    traceparent: str | None = None
 
     @property
     def attempt(self) -> int:

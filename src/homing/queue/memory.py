@@ -43,6 +43,11 @@ class MemoryEngine(MemorySteering):
         self._changed = asyncio.Event()
         self._interrupted: asyncio.Event | None = None
 
+    @property
+    def address(self) -> tuple[str, int | None] | None:
+        """None: the jobs are in this process."""
+        return None
+
     async def open(self) -> None:
         """Nothing to connect to."""
 

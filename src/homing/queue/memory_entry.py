@@ -8,6 +8,7 @@ from enum import Enum
 from homing.ids import LeaseToken
 from homing.queue.job import ClaimedJob, JobEnd, Lease, NewJob
 from homing.queue.parked import ParkedJobs, ParkedKind
+from homing.trace import parse_traceparent
 
 
 class State(Enum):
@@ -49,6 +50,7 @@ class Entry:
             attempts_made=self.attempts_made,
             stalls=self.stalls,
             mark=self.mark,
+            traceparent=parent.text if (parent := parse_traceparent(self.job.traceparent)) else None,
         )
 
 

@@ -128,6 +128,11 @@ class Engine(Protocol):
 
     name: str
 
+    @property
+    def address(self) -> tuple[str, int | None] | None:
+        """Host and port of the server, or the path of its socket; `None` where there is no server."""
+        ...
+
     async def open(self) -> None:
         """Connect and verify the server (version, eviction, persistence); `UnsuitableServer` or `ServerUnavailable`."""
         ...

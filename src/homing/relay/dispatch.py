@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from homing.deadletters.deadletters import DeadLetters
 from homing.deadletters.report import ErrorReport, report_error, report_text
@@ -16,6 +17,8 @@ from homing.relay.jobs import Unmakeable, try_job
 from homing.relay.letters import death_of
 from homing.relay.watch import QueueWatch
 from homing.schema.statement import Statement, load
+from homing.trace import find_spans
+from homing.trace.conventions import BATCH_COUNT, ENGINE, Operation, server_attributes
 
 log = logging.getLogger("homing.relay")
 
@@ -51,8 +54,7 @@ class Dispatcher:
     async def _dispatch(self, queue: str, rows: Sequence[Row]) -> list[Row]:
         taken = await self._hand_over(queue, rows)
         self._metrics.count(declared.RELAY_DISPATCHED, queue, "added", by=len(taken))
-        if len(taken) < len(rows):
-            self._metrics.count(declared.RELAY_DISPATCHED, queue, "failed", by=len(rows) - len(taken))
+        self._metrics.count(declared.RELAY_DISPATCHED, queue, "failed", by=len(rows) - len(taken))
         return taken
 
     async def _hand_over(self, queue: str, rows: Sequence[Row]) -> list[Row]:
@@ -75,11 +77,24 @@ class Dispatcher:
     async def _add(self, queue: str, jobs: Sequence[NewJob]) -> list[AddResult] | None:
         """The engine's answers; `None` when it did not answer, and then the queue rests for a while."""
         try:
-            return await self._engine.add(queue, jobs)
+            with self._span(queue, jobs):
+                return await self._engine.add(queue, jobs)
         except HomingError as error:
             self._watch.doubt(queue)
             log.warning("queue %s: %d jobs wait for the look: %s", queue, len(jobs), error)
             return None
+
+    def _span(self, queue: str, jobs: Sequence[NewJob]) -> AbstractContextManager[object]:
+        """One span for the batch, linked to what created each job; nothing where no SDK is set up."""
+        spans = find_spans()
+        if spans is None or not jobs:
+            return nullcontext()
+        return spans.start(
+            Operation.DISPATCH,
+            queue,
+            {BATCH_COUNT: len(jobs), ENGINE: self._engine.name, **server_attributes(self._engine.address)},
+            links=[job.traceparent for job in jobs],
+        )
 
     async def _note(self, queue: str, answers: Sequence[tuple[Row, AddResult]]) -> list[Row]:
         """Act on what the engine said of each job; the rows of those it has."""

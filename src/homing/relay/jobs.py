@@ -18,6 +18,7 @@ def job_of(row: Row) -> NewJob:
     `row` has what `route.sql` and `payloads.sql` return.
     """
     key = DeliveryKey(row["event_id"], row["consumer"], row["generation"])
+    headers = json.loads(row["headers"])
     return NewJob(
         id=key.job_id,
         name=row["job_name"],
@@ -25,9 +26,10 @@ def job_of(row: Row) -> NewJob:
             key=key,
             opened_at=row["opened_at"],
             payload_json=row["payload"],
-            headers=json.loads(row["headers"]),
+            headers=headers,
         ),
         timestamp_ms=int(row["created_at"].timestamp() * 1000),
+        traceparent=None if headers.get("raw") else headers.get("traceparent"),
         **_terms(row["options"]),
     )
 

@@ -46,6 +46,12 @@ def asks_for_both() -> bool:
     return "messaging/dup" in {word.strip() for word in os.environ.get(OPT_IN, "").split(",")}
 
 
+def server_attributes(address: tuple[str, int | None] | None) -> dict[str, str | int | None]:
+    """Which server the messages go to, where it is known."""
+    host, port = address or (None, None)
+    return {SERVER_ADDRESS: host, SERVER_PORT: port}
+
+
 def attributes_of(operation: Operation, destination: str, *, both: bool) -> dict[str, str | int]:
     """What every span of an operation says."""
     attributes: dict[str, str | int] = {

@@ -21,9 +21,9 @@ class Parent:
     flags: int
 
 
-def parse_traceparent(text: str | None) -> Parent | None:
+def parse_traceparent(text: object) -> Parent | None:
     """A `traceparent` taken apart; `None` for what W3C Trace Context calls invalid. Case and blanks around it are forgiven."""
-    found = _TRACEPARENT.fullmatch(text.strip().lower()) if text else None
+    found = _TRACEPARENT.fullmatch(text.strip().lower()) if isinstance(text, str) else None
     if found is None or found[1] == "0" * 32 or found[2] == "0" * 16:
         return None
     return Parent(found[0], found[1], found[2], int(found[3], 16))
@@ -31,7 +31,8 @@ def parse_traceparent(text: str | None) -> Parent | None:
 
 def write_metadata(traceparent: str | None) -> str | None:
     """What `opts.tm` of a job holds, as Node's `bullmq-otel` reads and writes it: the propagation headers in JSON."""
-    return None if parse_traceparent(traceparent) is None else json.dumps({"traceparent": traceparent})
+    parent = parse_traceparent(traceparent)
+    return None if parent is None else f'{{"traceparent":"{parent.text}"}}'
 
 
 def read_metadata(metadata: object) -> str | None:
@@ -42,6 +43,5 @@ def read_metadata(metadata: object) -> str | None:
         headers = json.loads(metadata)
     except (ValueError, RecursionError):
         return None
-    value = headers.get("traceparent") if isinstance(headers, dict) else None
-    parent = parse_traceparent(value) if isinstance(value, str) else None
+    parent = parse_traceparent(headers.get("traceparent")) if isinstance(headers, dict) else None
     return None if parent is None else parent.text

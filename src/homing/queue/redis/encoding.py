@@ -11,6 +11,7 @@ from homing.errors import MissingExtraError
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
 from homing.queue.port import ClaimRequest
+from homing.trace import read_metadata, write_metadata
 
 try:
     import msgpack
@@ -59,6 +60,8 @@ def job_options(job: NewJob, delay_ms: int) -> dict[str, Any]:
         options["delay"] = delay_ms
     if job.priority:
         options["priority"] = job.priority
+    if job.traceparent is not None and (metadata := write_metadata(job.traceparent)):
+        options["tm"] = metadata  # BullMQ's telemetry: a Node worker that has it set up joins the trace
     return options
 
 
@@ -118,17 +121,19 @@ def read_claim(queue: str, job_id: bytes, flat: list[bytes], token: LeaseToken) 
     name = fields.get(b"name")
     if name is None:
         return None
+    attempts, traceparent = _terms(fields.get(b"opts"))
     return ClaimedJob(
         lease=Lease(queue, JobId(_text(job_id)), token),
         name=_text(name),
         data=_text(fields.get(b"data", b"null")),
         timestamp_ms=_integer(fields.get(b"timestamp")),
-        attempts=_attempts(fields.get(b"opts")),
+        attempts=attempts,
         starts=_integer(fields.get(b"ats")),
         attempts_made=_integer(fields.get(b"atm")),
         stalls=_integer(fields.get(b"stc")),
         mark=_optional_text(fields.get(b"homing")),
         deferred_failure=_optional_text(fields.get(b"defa")),
+        traceparent=traceparent,
     )
 
 
@@ -137,11 +142,22 @@ _USUAL_DIGITS = 15
 
 
 @lru_cache(maxsize=256)  # most jobs of a queue carry the same options
-def _attempts(options: bytes | None) -> int:
+def _terms(options: bytes | None) -> tuple[int, str | None]:
+    """The attempts and the traceparent in a job's options."""
     try:
         decoded = json.loads(options or b"{}")
-        return max(1, int(decoded["attempts"]))
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, RecursionError):
+        decoded = None
+    if not isinstance(decoded, dict):
+        return 1, None
+    omitted = decoded.get("omc")  # BullMQ's word for "this job is not to be joined"
+    return _attempts(decoded.get("attempts")), None if omitted else read_metadata(decoded.get("tm"))
+
+
+def _attempts(value: Any) -> int:
+    try:
+        return max(1, int(value))
+    except (ValueError, TypeError, OverflowError):
         return 1  # absent, null or strange: one attempt, as BullMQ has it
 
 

@@ -32,6 +32,12 @@ class RedisSession:
             self._url, client_name="homing", welcome=self._check_server, silence_seconds=silence_seconds
         )
 
+    @property
+    def address(self) -> tuple[str, int | None] | None:
+        """Where the server listens, as its URL says."""
+        url = self._url
+        return (url.host, url.port) if url.path is None else (url.path, None)
+
     async def clock_offset_seconds(self) -> float:
         """The server's clock minus this machine's, as measured last."""
         return self._offset_seconds
