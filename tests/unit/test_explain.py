@@ -37,6 +37,7 @@ PENDING = DeliveryFacts(
     is_older=False,
     names=frozenset({"work.do"}),
     retired_at=None,
+    is_foreign=False,
     letter=None,
 )
 DEAD = replace(PENDING, outcome="dead", settled_at=AGO, letter=LETTER)
@@ -151,6 +152,11 @@ TABLE: list[tuple[list[Because], Facts, str]] = [
         [Because.UNKNOWN_TO_WORKERS, Because.IN_LINE],
         facts(delivery=PENDING, engine=WAITS, processes=(process("work.other"),)),
         "alias",
+    ),
+    (
+        [Because.FOREIGN, Because.IN_LINE],
+        facts(delivery=replace(PENDING, is_foreign=True), engine=WAITS, processes=()),
+        "that system's workers",
     ),
     (
         [Because.IN_LINE],

@@ -122,7 +122,7 @@ def _act(
             return await gather_ids(ledger, engine, found, most)
 
         ids = run_on_both(session, verb, gather)
-    if dry:
+    if dry or not ids:
         _tell(session, len(ids), cut=choice is not None and len(ids) == most)
         return
     if choice is not None or deed is Deed.REMOVE:

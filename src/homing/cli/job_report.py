@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 from homing.cli.exits import Exit
@@ -40,7 +41,7 @@ def show_jobs(found: JobList, *, as_json: bool) -> None:
     ]
     show_list(("queue", "state", "id", "name", "at", "attempts", "last error"), rows)
     if found.after is not None:
-        show_text(f"more: --after '{clean_line(found.after, LONGEST_ID)}'")
+        show_text(f"more: --after {quote(clean_line(found.after, LONGEST_ID))}")
 
 
 def show_one(queue: str, job: ShownJob, *, as_json: bool) -> None:

@@ -37,7 +37,10 @@ class LetterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFacts:
-    """A delivery's row. `is_older`: the engine's data is newer than what its job was last seen in. `names`: of handlers that take it."""
+    """A delivery's row. `is_older`: the engine's data is newer than what its job was last seen in. `names`: of handlers that take it.
+
+    `is_foreign`: another system runs its jobs.
+    """
 
     consumer: str
     queue: str
@@ -50,6 +53,7 @@ class DeliveryFacts:
     is_older: bool
     names: frozenset[str]
     retired_at: datetime | None
+    is_foreign: bool
     letter: LetterFacts | None
     is_held: bool = False
 
@@ -123,6 +127,7 @@ class Because(Enum):
     FULL = "concurrency reached"
     NO_WORKER = "no worker"
     UNKNOWN_TO_WORKERS = "unknown to workers"
+    FOREIGN = "another system's"
     IN_LINE = "in line"
 
 

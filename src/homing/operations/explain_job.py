@@ -175,6 +175,13 @@ def _waiting(facts: Facts, engine: JobFacts, job: ShownJob) -> Iterator[Reason]:
 def _nobody(facts: Facts) -> Iterator[Reason]:
     """Whether any live worker would run it."""
     workers = facts.workers
+    if facts.delivery is not None and facts.delivery.is_foreign:
+        yield Reason(
+            because=Because.FOREIGN,
+            text=f"another system runs the jobs of {facts.delivery.consumer}, and the ledger does not see its workers",
+            remedy="look whether that system's workers live and serve the queue",
+        )
+        return
     if not workers:
         yield Reason(
             because=Because.NO_WORKER,

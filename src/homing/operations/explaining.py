@@ -93,7 +93,7 @@ async def _foreign(ledger: Ledger, engine: SteeredEngine, job_id: JobId, queue: 
     """A job that no relay made: the engine alone knows it."""
     places, processes = await asyncio.gather(find_jobs(ledger, engine, [job_id], queue), read_processes(ledger))
     if job_id not in places:
-        raise UnknownId(f"neither the ledger nor a queue knows {job_id}: it was pruned long ago, or never was")
+        raise UnknownId(f"neither the ledger nor a queue knows {str(job_id)!r}: it was pruned long ago, or never was")
     where = places[job_id]
     facts = Facts(
         now=datetime.now(UTC), queue=where, engine=await _job_facts(engine, where, job_id, ""), processes=processes
@@ -155,6 +155,7 @@ def _delivery_facts(row: Row, *, is_held: bool) -> DeliveryFacts:
         is_older=row["is_older"],
         names=frozenset(row["names"]),
         retired_at=row["retired_at"],
+        is_foreign=row["is_foreign"],
         letter=None if row["letter"] is None else _letter_facts(row),
         is_held=is_held,
     )

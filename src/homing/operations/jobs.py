@@ -173,8 +173,8 @@ async def show_job(
     places = await find_jobs(ledger, engine, [job_id], queue)
     shown = await engine.show(places[job_id], job_id) if job_id in places else None
     if shown is None:
-        where = f"queue {queue}" if queue else "any registered queue"
-        raise UnknownId(f"no job {job_id} in {where}: `homing jobs explain` asks the ledger too")
+        where = f"queue {queue!r}" if queue else "any registered queue"
+        raise UnknownId(f"no job {str(job_id)!r} in {where}: `homing jobs explain` asks the ledger too")
     return places[job_id], shown
 
 
