@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -36,7 +37,8 @@ Question = Callable[[], Awaitable[object]]
 
 def fill(client: Redis, jobs: int) -> list[str]:
     """Jobs as BullMQ stores them, written directly; the ids of those that wait, the next to run first."""
-    base, now_ms, waiting = f"{PREFIX}:{QUEUE}:", int(time.time() * 1000), []
+    base, now_ms = f"{PREFIX}:{QUEUE}:", int(time.time() * 1000)
+    waiting: list[str] = []
     for start in range(0, jobs, 5_000):
         pipe = client.pipeline(transaction=False)
         for number in range(start, min(start + 5_000, jobs)):
@@ -124,9 +126,7 @@ async def ask(ledger: Ledger, engine: RedisEngine, waiting: list[str], jobs: int
     await time_it("queues list", lambda: list_queues(ledger, engine))
     for state in (JobState.WAITING, JobState.DELAYED, JobState.FAILED, JobState.COMPLETED):
         choice = Choice(queue=QUEUE, state=state)
-        await time_it(
-            f"list {state.value}, first 100", lambda choice=choice: list_jobs(ledger, engine, choice, most=100)
-        )  # type: ignore[misc]  # bound at once
+        await time_it(f"list {state.value}, first 100", partial(list_jobs, ledger, engine, choice, most=100))
         await last_page(ledger, engine, state, jobs)
     rare = Choice(queue=QUEUE, name="rare")
     await time_it(
@@ -134,8 +134,8 @@ async def ask(ledger: Ledger, engine: RedisEngine, waiting: list[str], jobs: int
     )
     first, middle, last = (JobId(waiting[at]) for at in (0, len(waiting) // 2, -1))
     for name, job_id in (("next to run", first), ("in the middle", middle), ("last", last)):
-        await time_it(f"show a waiting job, {name}", lambda job_id=job_id: show_job(ledger, engine, job_id))  # type: ignore[misc]  # as above
-        await time_it(f"explain a waiting job, {name}", lambda job_id=job_id: explain_id(ledger, engine, job_id))  # type: ignore[misc]  # as above
+        await time_it(f"show a waiting job, {name}", partial(show_job, ledger, engine, job_id))
+        await time_it(f"explain a waiting job, {name}", partial(explain_id, ledger, engine, job_id))
     page = [JobId(job_id) for job_id in waiting[:500]]
     await time_it("find 500 jobs by id", lambda: find_jobs(ledger, engine, page))
     failed = await list_jobs(ledger, engine, Choice(queue=QUEUE, state=JobState.FAILED), most=500)
