@@ -1,15 +1,34 @@
-"""The counters of processes that are gone: added up in one file for each kind, so that they survive and their files do not pile up."""
+"""The counters of several processes, which the Prometheus client keeps in files.
 
+Those of processes that are gone are added up in one file for each kind, so that they survive and their files do not pile up.
+"""
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import Metric
 from prometheus_client.mmap_dict import MmapedDict
-from prometheus_client.multiprocess import mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 
 _File: Any = MmapedDict
 """The client's own form of its files, which has no types."""
 
 KINDS = ("counter", "histogram", "summary")
+
+
+class Counters(Collector):
+    """What all processes that are or were there have counted, and the gauges of those that are."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        """Read every file; one that a process is just making is empty for a moment, and left out."""
+        files = [str(file) for file in self._folder.glob("*.db") if file.stat().st_size]
+        found: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # the client has no types here
+        return found
 
 
 def keep_counters(folder: Path, pid: int) -> None:

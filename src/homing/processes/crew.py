@@ -9,13 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
 from homing.operations.collector import STALE_SECONDS
 from homing.operations.verdict import Level, Reason, Verdict
-from homing.processes.counters import keep_counters
+from homing.processes.counters import Counters, keep_counters
 from homing.processes.endpoint import (
     LIVE,
     METRICS,
@@ -94,7 +93,7 @@ class Crew:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._registry = CollectorRegistry()
-        MultiProcessCollector(self._registry, str(folder))  # type: ignore[no-untyped-call]  # the client has no types here
+        self._registry.register(Counters(folder))
 
     @property
     def answers(self) -> Answers:

@@ -3,6 +3,7 @@
 from homing.app.application import Homing
 from homing.app.options import DEFAULTS
 from homing.app.retention import outliving_jobs
+from homing.app.series import begin_series
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.deadletters.runner import CampaignRunner
@@ -70,6 +71,7 @@ class RelayLoops:
 
     async def start(self) -> None:
         """Verify the queues once, so that the first events need not wait, and let the loops turn."""
+        begin_series(self._app, self.metrics)
         await self.watch.tick()
         for loop in self.loops:
             loop.start()
@@ -77,6 +79,7 @@ class RelayLoops:
     async def stop(self) -> None:
         """Finish the batch in flight, and end."""
         await stop_all(self.loops)
+        await self.sweep.stop()
         await self.listener.close()
 
 
