@@ -23,7 +23,7 @@ LINEAGE = load(_HERE, "lineage")
 EVENT_DEATHS = load(_HERE, "event_deaths")
 RELEASE = load(_HERE, "release")
 
-WALK = 50_000
+WALK = 20_000
 """Events that one page looks at, at most, where a condition has no index: rare ones are found page by page, each at a bounded cost."""
 
 MOST_DEATHS = 1000

@@ -15,5 +15,5 @@ LEFT JOIN LATERAL (
   WHERE ((:actor)::text IS NULL OR w.actor = (:actor)::text) AND ((:action)::text IS NULL OR w.action = (:action)::text)
     AND ((:since)::timestamptz IS NULL OR w.at >= (:since)::timestamptz)
   ORDER BY w.id DESC LIMIT (:page)::integer) f ON true
-LEFT JOIN homing.operator_actions a ON a.id = f.id
+LEFT JOIN LATERAL (SELECT * FROM homing.operator_actions x WHERE x.id = f.id LIMIT 1) a ON true
 ORDER BY a.id DESC;
