@@ -15,6 +15,9 @@ log = logging.getLogger("homing.process")
 REQUEST_SECONDS = 3.0
 """How long a client may take to send its request."""
 
+CLOSING_SECONDS = 0.1
+"""How soon the server sees that it is to close."""
+
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -48,7 +51,9 @@ class HealthServer:
             raise ConfigurationError(
                 f"HOMING_HTTP_ADDRESS is {address!r}: {error.strerror or error}: set another one, or `off`"
             ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="homing:http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(CLOSING_SECONDS,), name="homing:http", daemon=True
+        )
 
     @property
     def address(self) -> str:
