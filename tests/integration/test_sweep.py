@@ -348,3 +348,22 @@ async def test_queue_that_errs_does_not_hold_up_the_others(
                 return (await system.engine.inspect("good", [ids["good"]]))[0].exists
 
             await until(repaired, what="the good queue's job is back")
+
+
+async def test_a_relay_that_stops_leaves_the_look_to_the_next(settings: Settings) -> None:
+    """No queue keeps a sweeper that is gone, so that a loss around a deploy is repaired as soon as any other."""
+    app = Homing("test")
+
+    @app.queue("mail").handler("send", on=Asked, at_least_once=True)
+    async def send(event: Asked) -> None:
+        """Nothing to do."""
+
+    async with running(app, quick(settings), worker=False) as system:
+
+        async def swept() -> bool:
+            return await system.sql.fetchval("SELECT sweeper IS NOT NULL FROM homing.queues WHERE queue = 'mail'")
+
+        await until(swept, 5, "the relay has taken the queue")
+        assert system.relay is not None
+        await system.relay.stop()
+        assert not await swept()

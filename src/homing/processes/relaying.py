@@ -4,6 +4,7 @@ from homing.app.application import Homing
 from homing.app.options import DEFAULTS
 from homing.app.retention import outliving_jobs
 from homing.app.series import begin_series
+from homing.config.logs import log_fields
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.deadletters.runner import CampaignRunner
@@ -73,8 +74,9 @@ class RelayLoops:
         """Verify the queues once, so that the first events need not wait, and let the loops turn."""
         begin_series(self._app, self.metrics)
         await self.watch.tick()
-        for loop in self.loops:
-            loop.start()
+        with log_fields(app=self._app.name):  # what the loops start inherits it
+            for loop in self.loops:
+                loop.start()
 
     async def stop(self) -> None:
         """Finish the batch in flight, and end."""

@@ -16,7 +16,7 @@ from homing.errors import HomingError, ServerUnavailable
 from homing.ids import DeliveryKey
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.look import Finding, Step, find, next_step
-from homing.ledger.statements import LOOK, LOOKED, SWEEP
+from homing.ledger.statements import LOOK, LOOKED, SWEEP, YIELD_SWEEP
 from homing.metrics import Metrics
 from homing.queue.job import JobTrace
 from homing.queue.port import Engine
@@ -94,6 +94,13 @@ class Sweep:
                 case _:
                     raise answer
         return Progress.AGAIN if more else Progress.REST
+
+    async def stop(self) -> None:
+        """Give up the leases on the queues: the next relay looks at once. Where nobody answers, they end by themselves."""
+        try:
+            await self._ledger.fetch(YIELD_SWEEP, sweeper=self._id)
+        except ServerUnavailable as error:
+            log.info("the next relay waits up to %g s before it looks: %s", SWEEPER_SECONDS, error)
 
     async def _sweep(self, queue: str, epoch: int) -> bool:
         if not await self._ledger.fetch(SWEEP, queue=queue, sweeper=self._id, lease_seconds=SWEEPER_SECONDS):
