@@ -201,14 +201,15 @@ def test_processes_are_listed_with_what_they_said_last(command: Commands, sql: S
     """Who lives, who is silent and for how long, and whatever state a heartbeat of any version wrote."""
     sql.execute(
         "INSERT INTO homing.workers (id, host, pid, version, role, routes, consumers, queues, seen_at, state) VALUES"
-        " (gen_random_uuid(), 'blue', 7, '1.0', 'worker', true, '{mail.send}', '{mail}', now(), '{\"running\": 3}'),"
+        ' (gen_random_uuid(), \'blue\', 7, \'1.0\', \'worker\', true, \'{mail.send}\', \'{mail}\', now(), \'{"ready": false, "reasons": ["no Redis"], "running": {"mail": 2, "sms": 1}, "slots": {"mail": 10}}\'),'
         " (gen_random_uuid(), 'red', 8, '1.0', 'relay', true, '{}', '{}', now() - interval '5 min', '{}'),"
         " (gen_random_uuid(), 'old', 9, '1.0', 'relay', true, '{}', '{}', now() - interval '5 h', '{}')"
     )
     out = command("workers", "list").out
     assert "blue:7" in out
     assert "worker and relay" in out
-    assert "running=3" in out
+    assert "not ready" in out
+    assert 'runs 3 of 10 reasons=["no Redis"]' in out
     assert "silent for 5m" in out
     assert "old:9" not in out
     assert "old:9" in command("workers", "list", "--all").out

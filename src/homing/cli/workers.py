@@ -18,6 +18,7 @@ from homing.operations.overview import ProcessState, read_processes
 workers_verbs = typer.Typer(no_args_is_help=True, help="Workers and relays: look at them.", rich_markup_mode=None)
 
 _COLUMNS = ("process", "role", "version", "alive", "since", "queues", "consumers", "does now")
+_TOLD = ("live", "ready", "running", "slots")
 _HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
 
@@ -59,8 +60,13 @@ def _cells(process: ProcessState) -> Sequence[str]:
 def process_cells(process: ProcessState) -> tuple[str, str, str, str, str]:
     """Who it is, what it is, its version, whether it lives, and since when it has."""
     role = "worker and relay" if process.routes and process.role == "worker" else process.role
-    alive = "yes" if process.alive else f"silent for {age(process.silent_seconds)}"
-    return name(f"{process.host}:{process.pid}"), role, name(process.version), alive, moment(process.started_at)
+    return (
+        name(f"{process.host}:{process.pid}"),
+        role,
+        name(process.version),
+        _stands(process),
+        moment(process.started_at),
+    )
 
 
 def process_as_json(process: ProcessState) -> Mapping[str, Any]:
@@ -81,9 +87,28 @@ def process_as_json(process: ProcessState) -> Mapping[str, Any]:
     }
 
 
+def _stands(process: ProcessState) -> str:
+    """Whether it lives, and what it said of itself with its last heartbeat."""
+    if not process.alive:
+        return f"silent for {age(process.silent_seconds)}"
+    if process.state.get("live") is False:
+        return "wedged"
+    return "not ready" if process.state.get("ready") is False else "yes"
+
+
 def _does(state: Mapping[str, Any]) -> str:
-    """What the heartbeat said, `name=value` each; whatever a newer version says is shown likewise."""
-    return clean_line(" ".join(f"{key}={_value(value)}" for key, value in state.items()))
+    """What the heartbeat said beyond that it lives: runs of slots, why it is not ready, and whatever a newer version adds."""
+    running, slots = _sum(state.get("running")), _sum(state.get("slots"))
+    words = [] if running is None else [f"runs {running:,}" + ("" if slots is None else f" of {slots:,}")]
+    words += [f"{key}={_value(value)}" for key, value in state.items() if key not in _TOLD and value]
+    return clean_line(" ".join(words))
+
+
+def _sum(numbers: object) -> int | None:
+    """A number, or the sum of one for each queue; `None` for what is neither."""
+    values = list(numbers.values()) if isinstance(numbers, Mapping) else [numbers]
+    whole = [value for value in values if isinstance(value, int)]
+    return sum(whole) if whole and len(whole) == len(values) else None
 
 
 def _value(value: object) -> str:
