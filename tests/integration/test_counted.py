@@ -53,6 +53,15 @@ class Numbers:
             if sample.name == name and labels.items() <= sample.labels.items()
         )
 
+    def series(self, name: str) -> dict[tuple[str, ...], float]:
+        """The values by labels, `app` left out."""
+        return {
+            tuple(value for label, value in sorted(sample.labels.items()) if label != "app"): sample.value
+            for family in text_string_to_metric_families(generate_latest(self._registry).decode())
+            for sample in family.samples
+            if sample.name == name
+        }
+
     async def reach(self, wanted: float, name: str, **labels: str) -> None:
         """Wait until the sum is what is wanted."""
         await until(lambda: self.of(name, **labels) == wanted, what=f"{name} {labels} = {wanted:g}")
@@ -74,7 +83,9 @@ def counted_app(settings: Settings, desk: Desk) -> Homing:
     """One handler that does what its event says."""
     app = Homing("counted-app")
 
-    @app.queue(QUEUE).handler("work", on=Asked, retry=Retry(attempts=2, backoff=backoff.fixed(milliseconds(10))))
+    @app.queue(QUEUE, alert="each").handler(
+        "work", on=Asked, retry=Retry(attempts=2, backoff=backoff.fixed(milliseconds(10)))
+    )
     async def work(event: Asked, tx: Transaction[AsyncSession]) -> None:
         first = desk.first(event)
         match event.what:
@@ -105,6 +116,11 @@ async def test_a_run_is_counted_from_recorded_to_finished(settings: Settings) ->
         assert system.worker is not None
         assert system.relay is not None
         relay, worker = Numbers(system.relay.metrics.registry), Numbers(system.worker.metrics.registry)
+        zeros = worker.series("homing_dead_letters_total"), relay.series("homing_dead_letters_total")
+        assert zeros == ({(CONSUMER, "Unauthorized"): 0.0},) * 2, (
+            "a rule sees the first only where it saw the zero before"
+        )
+        assert worker.of("homing_dead_letters_alert_each", consumer=CONSUMER) == 1
         await system.record(*(Asked(order_id=uuid4(), what=what) for what in whats))
         await relay.reach(6, "homing_events_routed_total", app="counted-app", topic="counted.asked")
         await relay.reach(6, "homing_relay_dispatched_jobs_total", queue=QUEUE, outcome="added")

@@ -82,7 +82,8 @@ class Homing:
         over all workers together. `limit_key`: a field of the queue's events, such as `"tenant_id"`, or a function of them; `key_limit`:
         starts of each key over all workers of ours. A job whose key is used up waits for its turn and costs the others nothing.
         `throttle`: what waits after a `Throttled` that does not say, all jobs with that `key` (so where there is a `limit_key`), the whole
-        `queue` (so where it has a `limit`) or that `job` alone. `other_producers`: other programs add jobs too, and what the engine keeps of them must
+        `queue` (so where it has a `limit`) or that `job` alone. `alert`: whether `each` dead letter of the queue is worth waking somebody, or
+        only their `growth`; the alert rules read it. `other_producers`: other programs add jobs too, and what the engine keeps of them must
         not outlast the inbox, which start and `homing check` then see to.
         """
         if name in self._queues:

@@ -64,6 +64,8 @@ class Queue:
         self.limit_key = limit_key
         self.key_limit = key_limit
         self.throttle: Literal["queue", "job", "key"] = throttle or _waits_by_default(limit, limit_key)
+        if alert not in ("each", "growth"):
+            raise RegistrationError(f"queue {name!r} has alert={alert!r}: it is 'each' or 'growth'")
         self.alert = alert
         self.other_producers = other_producers
         self._registry = registry

@@ -113,6 +113,12 @@ DEAD_LETTERS = _counter(
     "error_type",
     means="Deaths of deliveries; `(other)` is the type of every error after the first 50 of a process.",
 )
+ALERT_EACH = _gauge(
+    "dead_letters_alert_each",
+    "consumer",
+    means='1 where the queue says `alert="each"`: every dead letter is worth waking somebody; 0 where growth is.',
+    across="max",
+)
 REDRIVEN = _counter(
     "redriven", "consumer", "outcome", means="Dead letters asked to run again: `redriven` or `refused`."
 )

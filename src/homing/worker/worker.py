@@ -13,6 +13,7 @@ from homing.app.declared import Queue
 from homing.app.handlers import Guarantee as GuaranteeName
 from homing.app.handlers import Kind
 from homing.app.resources import Provider, check_resources
+from homing.app.series import begin_series
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
@@ -133,6 +134,7 @@ class Worker:
             self._unparker.loop,
             *(self._rescue_loop(name, catalogue) for name in names),
         ]
+        begin_series(self._app, self.metrics)
         self._leases.start()
         for loop in self._loops:
             loop.start()
