@@ -113,7 +113,7 @@ ASKED: Mapping[str, tuple[Statement, dict[str, Any], set[str], int]] = {
         {"deliveries_by_consumer"},
         600,
     ),
-    "settled since": (SETTLED_SINCE, {"first": LATELY, "since": NOW, "walk": 50_000}, {"deliveries_pkey"}, 10),
+    "settled since": (SETTLED_SINCE, {"first": LATELY, "since": NOW, "walk": 20_000}, {"deliveries_pkey"}, 10),
     "died since": (DIED_SINCE, {"letter": ROWS}, {"dead_letters_pkey"}, 10),
     "tail of deliveries": (
         TAIL_SETTLED,

@@ -19,6 +19,10 @@ import pytest
 from homing import Event, Homing
 from homing.cli.exits import Exit
 from homing.config.settings import Settings
+from homing.ledger.ledger import Ledger
+from homing.operations.status import read_sure_status
+from homing.operations.verdict import Level
+from homing.queue.redis import RedisEngine
 from tests.integration.buried import bury
 from tests.integration.commands import Commands
 from tests.system import quick, running
@@ -26,6 +30,10 @@ from tests.waiting import wait_until
 
 SUBSCRIBE = "INSERT INTO homing.subscriptions (topic, consumer, queue, job_name, mode) VALUES ('seen.asked', 'work.do', 'work', 'do', 'tx')"
 REGISTER = "INSERT INTO homing.queues (queue) VALUES ('work')"
+ROUTE_ONE = """
+UPDATE homing.outbox_events SET published_at = now()
+WHERE id = (SELECT id FROM homing.outbox_events WHERE published_at IS NULL ORDER BY available_at LIMIT 1)
+"""
 RECORD = """
 INSERT INTO homing.outbox_events (id, topic, payload, available_at)
 VALUES (gen_random_uuid(), $1, '{}', now() - make_interval(secs => $2))
@@ -75,6 +83,27 @@ async def test_without_a_relay_it_is_red_within_fifteen_seconds_and_says_why(
     assert "topic seen.asked: 1 events wait to be routed" in said.out
     assert "start `homing worker` or `homing relay`" in said.out
     assert (await asyncio.to_thread(command, "status")).code == Exit.DONE
+
+
+async def test_late_work_that_a_live_relay_routes_is_no_standstill(settings: Settings, redis_prefix: str) -> None:
+    """A second look tells the two apart: what was routed in between is being caught up with, what was not stands still."""
+    relay = "INSERT INTO homing.workers (id, host, pid, version, role, routes, consumers, queues) VALUES (gen_random_uuid(), 'h', 1, '1', 'relay', true, '{}', '{}')"
+    await prepare(settings, (SUBSCRIBE,), (RECORD, "seen.asked", 30.0), (RECORD, "seen.asked", 20.0), (relay,))
+    engine = RedisEngine(settings.redis_dsn, prefix=redis_prefix)
+    ledger = Ledger(settings.asyncpg_dsn, engine="redis", application="test")
+    await ledger.open()
+
+    async def route_one() -> None:
+        await prepare(settings, (ROUTE_ONE,))
+
+    async def route_none() -> None: ...
+
+    assert (await read_sure_status(ledger, engine, route_one)).verdict.level is Level.ATTENTION
+    stuck = (await read_sure_status(ledger, engine, route_none)).verdict
+    assert stuck.level is Level.STALLED
+    assert "lives and does not route it" in stuck.reasons[0].remedy
+    await engine.close()
+    await ledger.close()
 
 
 async def test_it_names_what_fails_and_what_is_nobodys(settings: Settings, command: Commands) -> None:

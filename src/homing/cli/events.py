@@ -38,7 +38,7 @@ def list_verb(
         ),
     ] = None,
     after: Annotated[UUID | None, typer.Option(help="The next page: the id that this one ended with.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=1_000, metavar="N")] = 50,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=500, metavar="N")] = 50,
 ) -> None:
     """List events, newest first; those not routed by topic, in each the first due first. Their payloads are not shown."""
     session = session_of(context)

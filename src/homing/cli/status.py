@@ -15,12 +15,15 @@ from homing.cli.status_screen import draw_status, status_as_json
 from homing.deadletters.report import clean_line
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
-from homing.operations.status import Status, read_status
+from homing.operations.status import Status, read_status, read_sure_status
 from homing.operations.verdict import Level
 from homing.queue.browse import SteeredEngine
 
 PATIENCE_SECONDS = 10.0
 """How long one look may take in all."""
+
+AGAIN_SECONDS = 1.0
+"""How long a live relay gets to show that it catches up, where something is late."""
 
 WATCH_SECONDS = 2.0
 
@@ -53,20 +56,28 @@ def _show(session: Session, status: Status) -> None:
         make_console().print(draw_status(status))
 
 
-async def _look(ledger: Ledger, engine: SteeredEngine) -> Status:
+async def _wait() -> None:
+    await asyncio.sleep(AGAIN_SECONDS)
+
+
+async def _look(ledger: Ledger, engine: SteeredEngine, before: Status | None = None) -> Status:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await read_status(ledger, engine)
+            if before is None:
+                return await read_sure_status(ledger, engine, _wait)
+            return await read_status(ledger, engine, before.overview)
     except TimeoutError as error:
         raise ServerUnavailable(f"the servers did not answer everything within {PATIENCE_SECONDS:g} s") from error
 
 
 async def _watch(ledger: Ledger, engine: SteeredEngine) -> None:
     """Look again and again; a ledger that is away is shown as such, until it is back."""
+    status: Status | None = None
     with drawing() as draw:
         while True:
             try:
-                draw(draw_status(await _look(ledger, engine)))
+                status = await _look(ledger, engine, status)
+                draw(draw_status(status))
             except ServerUnavailable as error:
                 draw(line(clean_line(str(error), 400), "bold red"))
             await asyncio.sleep(WATCH_SECONDS)
@@ -74,6 +85,8 @@ async def _watch(ledger: Ledger, engine: SteeredEngine) -> None:
 
 async def _report(ledger: Ledger, engine: SteeredEngine) -> None:
     """The same for programs: one document a line, and an outage ends it."""
+    status: Status | None = None
     while True:
-        show_json(status_as_json(await _look(ledger, engine)))
+        status = await _look(ledger, engine, status)
+        show_json(status_as_json(status))
         await asyncio.sleep(WATCH_SECONDS)

@@ -22,7 +22,7 @@ DIED_SINCE = load(_HERE, "died_since")
 LATELY = timedelta(seconds=60)
 """How long before the first look an event that is settled in between may have been recorded."""
 
-WALK = 50_000
+WALK = 20_000
 """Deliveries of events recorded lately that are looked at, at most."""
 
 

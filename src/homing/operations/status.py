@@ -1,14 +1,14 @@
 """The four questions, answered at once: is work flowing, how old is the oldest, what is failing, what is nobody's."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from homing.ledger.ledger import Ledger, Row
 from homing.operations.collector import look_over
 from homing.operations.consumers import ROUTES, Consumer, put_together
 from homing.operations.overview import Overview, TopicState
-from homing.operations.verdict import Verdict, judge
+from homing.operations.verdict import Level, Verdict, judge, next_relay
 from homing.queue.browse import SteeredEngine
 from homing.schema.statement import load
 
@@ -70,8 +70,11 @@ class Status:
         return tuple(consumer for consumer in self.consumers if consumer.is_unowned)
 
 
-async def read_status(ledger: Ledger, engine: SteeredEngine) -> Status:
-    """One look. An engine that is silent is part of it; a ledger that is silent raises `ServerUnavailable`."""
+async def read_status(ledger: Ledger, engine: SteeredEngine, before: Overview | None = None) -> Status:
+    """One look, judged against an earlier one where there is one: what moved since then does not stand still.
+
+    An engine that is silent is part of it; a ledger that is silent raises `ServerUnavailable`.
+    """
     overview, failing, routes, totals = await asyncio.gather(
         look_over(ledger, engine),
         ledger.fetch(FAILING, since_seconds=LATELY_SECONDS, walk=_LETTERS, page=_GROUPS),
@@ -80,11 +83,20 @@ async def read_status(ledger: Ledger, engine: SteeredEngine) -> Status:
     )
     return Status(
         overview=overview,
-        verdict=judge(overview),
+        verdict=judge(overview, before),
         failing=tuple(_failing(row) for row in failing),
         consumers=put_together(routes, overview.consumers, overview.processes),
         totals=_totals(totals),
     )
+
+
+async def read_sure_status(ledger: Ledger, engine: SteeredEngine, wait: Callable[[], Awaitable[None]]) -> Status:
+    """One look, and after `wait` a second one where the first alone cannot tell a standstill from a relay that catches up."""
+    status = await read_status(ledger, engine)
+    if status.verdict.level is not Level.STALLED or next_relay(status.overview.processes) is None:
+        return status
+    await wait()
+    return await read_status(ledger, engine, status.overview)
 
 
 def _failing(row: Row) -> Failing:
