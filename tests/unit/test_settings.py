@@ -53,6 +53,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "look_rate": 2000,
         "retention": {"events": days(30), "inbox": days(30), "dead_letters": days(90)},
         "http_address": "127.0.0.1:9464",
+        "trace_relation": "link",
         "log_level": "INFO",
         "log_format": "auto",
     }

@@ -94,6 +94,8 @@ class Settings(BaseModel):
     """How long finished things are kept."""
     http_address: str = Field(default="127.0.0.1:9464", pattern=r"^(off|.*:\d{1,5})$")
     """Where health and metrics are served, as host:port; `off` = nowhere."""
+    trace_relation: Literal["link", "parent"] = "link"
+    """What the span of a run is to what created its event, where OpenTelemetry is set up: `link` = a trace of its own that links to it, `parent` = its child."""
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda text: str(text).upper())
     ] = "INFO"

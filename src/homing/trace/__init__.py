@@ -2,7 +2,7 @@
 
 from homing.trace.entered import Trace, current_trace, enter_trace, new_trace, trace_context, trace_from_headers
 from homing.trace.propagation import parse_traceparent, read_metadata, write_metadata
-from homing.trace.spans import Span, SpanMaker, find_spans, span_trace
+from homing.trace.spans import Span, SpanMaker, find_spans, name_of_error, span_trace
 
 __all__ = [
     "Span",
@@ -11,6 +11,7 @@ __all__ = [
     "current_trace",
     "enter_trace",
     "find_spans",
+    "name_of_error",
     "new_trace",
     "parse_traceparent",
     "read_metadata",

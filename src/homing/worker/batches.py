@@ -12,12 +12,12 @@ from typing import Any, Protocol, cast
 from homing.app.handlers import Handler, Kind
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS
-from homing.trace import Trace, enter_trace
 from homing.worker.batch_calling import Endings, call_batch
 from homing.worker.batch_in_thread import perform_batch_in_thread
 from homing.worker.batch_settling import FINISH_BATCH, SETTLE_BATCH, finish_values, first_of_each, settle_values
 from homing.worker.calling import Caller
 from homing.worker.coalescer import Coalescer
+from homing.worker.context import BatchContext
 from homing.worker.endings import Ending, Returned, Stopped, Unsure, torn
 from homing.worker.gating import Gatekeeper
 from homing.worker.performing import AtLeastOnce, Once
@@ -59,7 +59,7 @@ class Batching(ABC):
     async def _perform_all(self, runs: Sequence[Run]) -> list[Ending]:
         if len(runs) == 1:
             return [await self._alone.perform(runs[0])]
-        with enter_trace(Trace(trace_id=runs[0].trace_id, traceparent=runs[0].envelope.traceparent)):
+        with BatchContext(runs):
             endings = await self._together(runs)
         for place, run in enumerate(runs):
             if place not in endings:

@@ -1,7 +1,9 @@
 """What the code of a run can ask without being handed it: the fields of its log lines, its trace, the ledger it belongs to, its counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import Token
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any
 from uuid import UUID
@@ -11,27 +13,35 @@ from homing.metrics import Metrics
 from homing.outbox.counting import run_metrics
 from homing.outbox.expected import expected_ledger
 from homing.queue.job import ClaimedJob
-from homing.trace import Trace, trace_context
+from homing.trace import Span, enter_trace, trace_context
 from homing.worker.run import Run
+from homing.worker.spans import batch_span
+
+_FIELDS_OF_ONE = frozenset({"job_id", "event_id", "attempt", "span_id"})
 
 
 class RunContext:
-    """Sets all of them for the block, for its task and what that starts; a job that is no run has log fields only."""
+    """Sets all of them for the block, for its task and what that starts; a job that is no run has log fields only.
 
-    __slots__ = ("_fields", "_ledger_id", "_metrics", "_run", "_tokens")
+    The span of the run, if it has one, is entered with it and ends with it.
+    """
+
+    __slots__ = ("_fields", "_ledger_id", "_metrics", "_run", "_span", "_tokens")
 
     def __init__(self, job: ClaimedJob, run: Run | None, ledger_id: UUID, metrics: Metrics) -> None:
         self._fields = _fields_of(job) if run is None else _fields_of_run(job, run)
         self._run = run
+        self._span = None if run is None else run.span
         self._ledger_id = ledger_id
         self._metrics = metrics
 
     def __enter__(self) -> None:
         self._tokens: list[Token[Any]] = [log_context.set(MappingProxyType({**log_context.get(), **self._fields}))]
+        if self._span is not None:
+            self._span.__enter__()
         if self._run is not None:
-            trace = Trace(trace_id=self._run.trace_id, traceparent=self._run.envelope.traceparent)
             self._tokens += (
-                trace_context.set(trace),
+                trace_context.set(self._run.trace),
                 expected_ledger.set(self._ledger_id),
                 run_metrics.set(self._metrics),
             )
@@ -39,6 +49,29 @@ class RunContext:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for token in self._tokens:
             token.var.reset(token)
+        if self._span is not None:
+            self._span.__exit__(kind, error, at)
+
+
+class BatchContext:
+    """The same for one call for many runs, with its own span: its fields are those that the runs share, its trace is the first run's."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._stack = ExitStack()
+
+    def __enter__(self) -> None:
+        first = self._runs[0]
+        with ExitStack() as stack:
+            span = stack.enter_context(batch_span(self._runs))
+            trace = first.trace if span is None else replace(span.trace, trace_id=first.trace_id)
+            fields = {**_shared_fields(), **_fields_of_batch(first, span)}
+            stack.callback(log_context.reset, log_context.set(MappingProxyType(fields)))
+            stack.enter_context(enter_trace(trace))
+            self._stack = stack.pop_all()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.__exit__(kind, error, at)
 
 
 def _fields_of(job: ClaimedJob) -> Mapping[str, object]:
@@ -53,7 +86,7 @@ def _fields_of(job: ClaimedJob) -> Mapping[str, object]:
 
 
 def _fields_of_run(job: ClaimedJob, run: Run) -> Mapping[str, object]:
-    return {
+    fields: dict[str, object] = {
         "queue": job.lease.queue,
         "job": job.name,
         "job_id": job.lease.job_id,
@@ -61,4 +94,24 @@ def _fields_of_run(job: ClaimedJob, run: Run) -> Mapping[str, object]:
         "trace_id": run.trace_id,
         "event_id": str(run.event_id),
         "consumer": run.consumer,
+        "topic": run.handler.event.event_type.topic,
     }
+    if run.span is not None:
+        fields["span_id"] = run.span.span_id
+    return fields
+
+
+def _shared_fields() -> Mapping[str, object]:
+    """The fields around a batch: whoever filled it first may be long gone."""
+    return {name: value for name, value in log_context.get().items() if name not in _FIELDS_OF_ONE}
+
+
+def _fields_of_batch(first: Run, span: Span | None) -> Mapping[str, object]:
+    fields: dict[str, object] = {
+        "queue": first.handler.queue,
+        "job": first.handler.job_name,
+        "trace_id": first.trace_id,
+        "consumer": first.handler.consumer,
+        "topic": first.handler.event.event_type.topic,
+    }
+    return fields if span is None else fields | {"span_id": span.span_id}

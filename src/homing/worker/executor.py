@@ -10,17 +10,20 @@ from homing.errors import ServerUnavailable
 from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import HeldBack, Outcome, Parked, Postponed
 from homing.queue.port import ClaimRequest, Engine, Finished
+from homing.trace import name_of_error
 from homing.worker.batches import Guarantee
 from homing.worker.catalogue import Catalogue
 from homing.worker.context import RunContext
 from homing.worker.counting import RunCounter
 from homing.worker.ending import end_job
+from homing.worker.endings import Raised
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
 from homing.worker.permits import Permits
 from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
+from homing.worker.spans import RunSpans, note_outcome
 
 
 class Executor:
@@ -40,6 +43,7 @@ class Executor:
         ledger_id: UUID,
         clock: Clock,
         counter: RunCounter,
+        spans: RunSpans,
         on_interrupted: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -52,6 +56,7 @@ class Executor:
         self._clock = clock
         self._reporter = Reporter(clock)
         self._counter = counter
+        self._spans = spans
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
         self._stuck: list[Run] = []
@@ -63,8 +68,12 @@ class Executor:
         try:
             opened = open_run(job, self._catalogue)
             run = opened if isinstance(opened, Run) else None
+            if run is not None:
+                run.span = self._spans.start(run)
             with RunContext(job, run, self._ledger_id, self._counter.metrics):
                 outcome = await self._outcome(opened)
+                if run is not None and run.span is not None:
+                    note_outcome(run.span, outcome, run.error_type)
                 if isinstance(outcome, Postponed) and outcome.how == "interrupted":
                     self._on_interrupted()
                 policy = None if run is None else run.handler.policy
@@ -126,6 +135,8 @@ class Executor:
             ending = held_back or await self._guarantees[run.handler.guarantee].perform(run)
         finally:
             del self._runs[run.job.lease]
+        if isinstance(ending, Raised):
+            run.error_type = name_of_error(ending.error)
         if not run.ended:
             self._stuck.append(run)
         return await self._judge.judge(run, ending)

@@ -10,6 +10,7 @@ from homing.ids import LAST_GENERATION, is_consumer_name
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Parked
 from homing.queue.parked import ParkedKind
+from homing.trace import parse_traceparent
 from homing.worker.case import Case, case_of, known_by_message
 from homing.worker.catalogue import Catalogue
 from homing.worker.run import Run
@@ -52,11 +53,13 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Parked | Unreadable
         return Parked(_kind(job, envelope, envelope.version), PARKED_SECONDS, str(error))
     except Exception as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise
         return Unreadable(case=case, report=report_error(error))
+    parent = parse_traceparent(job.traceparent or envelope.traceparent)
     return Run(
         case=case,
         event=event,
         envelope=envelope,
-        trace_id=envelope.trace_id or f"job-{queue}-{job.lease.job_id}",
+        trace_id=envelope.trace_id or (parent.trace_id if parent else f"job-{queue}-{job.lease.job_id}"),
+        traceparent=parent.text if parent else None,
         recorded_at=datetime.fromtimestamp(min(max(job.timestamp_ms, 0), _LAST_TIMESTAMP_MS) / 1000, UTC),
     )
 

@@ -11,6 +11,7 @@ from homing.app.handlers import Handler, Job
 from homing.events.envelope import Envelope
 from homing.events.event import Event
 from homing.queue.job import ClaimedJob
+from homing.trace import Span, Trace
 from homing.worker.case import Case
 
 
@@ -36,13 +37,20 @@ class Cause(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read."""
+    """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read.
+
+    `traceparent`: what created its event, if that is known; `span`: its own span while it runs, if there are spans; `error_type`: the class of
+    what its handler raised.
+    """
 
     case: Case
     event: Event
     envelope: Envelope
     trace_id: str
     recorded_at: datetime
+    traceparent: str | None = None
+    span: Span | None = None
+    error_type: str | None = None
     cause: Cause | None = None
     limit_key: str | None = None
     _running: Running | None = field(default=None, repr=False)
@@ -57,6 +65,12 @@ class Run:
     def handler(self) -> Handler:
         """The handler that runs it."""
         return self.case.handler
+
+    @property
+    def trace(self) -> Trace:
+        """What belongs to it belongs to this: its span where it has one, else what created its event."""
+        nearest = self.traceparent if self.span is None else self.span.trace.traceparent
+        return Trace(trace_id=self.trace_id, traceparent=nearest)
 
     @property
     def event_id(self) -> UUID:

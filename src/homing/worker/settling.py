@@ -8,6 +8,7 @@ from homing.ledger.ledger import Ledger
 from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
+from homing.worker.spans import settle_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +33,25 @@ class Settler:
         await group.ask(Settled(run, result))
 
     async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
-        await self._ledger.fetch(
-            SETTLE_GROUP,
-            event_ids=[settled.run.event_id for settled in group],
-            consumers=[settled.run.consumer for settled in group],
-            results=[kept_result(settled.result) for settled in group],
-        )
+        with settle_spans(settled.run for settled in group):
+            await self._ledger.fetch(
+                SETTLE_GROUP,
+                event_ids=[settled.run.event_id for settled in group],
+                consumers=[settled.run.consumer for settled in group],
+                results=[kept_result(settled.result) for settled in group],
+            )
         return [None] * len(group)
 
     async def _settle_jobs(self, group: Sequence[Settled]) -> list[None]:
-        await self._ledger.fetch(
-            SETTLE_JOB_GROUP,
-            event_ids=[settled.run.event_id for settled in group],
-            consumers=[settled.run.consumer for settled in group],
-            queues=[settled.run.job.lease.queue for settled in group],
-            job_names=[settled.run.job.name for settled in group],
-            results=[kept_result(settled.result) for settled in group],
-        )
+        with settle_spans(settled.run for settled in group):
+            await self._ledger.fetch(
+                SETTLE_JOB_GROUP,
+                event_ids=[settled.run.event_id for settled in group],
+                consumers=[settled.run.consumer for settled in group],
+                queues=[settled.run.job.lease.queue for settled in group],
+                job_names=[settled.run.job.name for settled in group],
+                results=[kept_result(settled.result) for settled in group],
+            )
         return [None] * len(group)
 
 

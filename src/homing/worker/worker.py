@@ -15,6 +15,7 @@ from homing.app.handlers import Kind
 from homing.app.resources import Provider, check_resources
 from homing.app.series import begin_series
 from homing.clock import Clock, SystemClock
+from homing.config.logs import log_fields
 from homing.config.settings import Settings
 from homing.deadletters.deadletters import DeadLetters
 from homing.ledger.ledger import Ledger
@@ -42,6 +43,7 @@ from homing.worker.ledger_outage import LedgerOutage
 from homing.worker.parking import Unparker
 from homing.worker.rescuing import Rescuer
 from homing.worker.run import Cause
+from homing.worker.spans import RunSpans
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
@@ -120,6 +122,7 @@ class Worker:
             ledger_id=self._ledger.ledger_id,
             clock=self._clock,
             counter=RunCounter(self.metrics, self._clock, self._ledger),
+            spans=RunSpans(self._engine, self._settings.trace_relation),
             on_interrupted=lambda: self._outage.doubt(),  # noqa: PLW0108 - it is made after the lanes, and those after this
         )
         self._lanes = [self._lane(queue) for queue in queues]
@@ -136,8 +139,9 @@ class Worker:
         ]
         begin_series(self._app, self.metrics)
         self._leases.start()
-        for loop in self._loops:
-            loop.start()
+        with log_fields(app=self._app.name, worker=self.name):  # what the loops start, runs included, inherits them
+            for loop in self._loops:
+                loop.start()
         log.info("worker %s serves %s", self.name, ", ".join(f"{x.queue}:{x.concurrency}" for x in self._lanes))
 
     async def stop(self, grace_seconds: float) -> bool:

@@ -119,6 +119,7 @@ class Alone:
             "app": place,
             "settings": self._settings.model_dump(mode="json", exclude_unset=True),
             "job": asdict(run.job),
+            "trace": asdict(run.trace),
             "log": dict(log_context.get()),
         }
 

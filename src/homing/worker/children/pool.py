@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from homing.config.logs import log_context
@@ -179,6 +179,6 @@ def request_of(run: Run) -> Frame:
             "generation": view.generation,
             "recorded_at": view.recorded_at.isoformat(),
         },
-        "trace": {"trace_id": run.trace_id, "traceparent": run.envelope.traceparent},
+        "trace": asdict(run.trace),
         "log": dict(log_context.get()),
     }

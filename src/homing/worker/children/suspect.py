@@ -39,7 +39,7 @@ def main() -> None:
     """Perform what the worker asks for, and leave when it wants no more."""
     host = Host.open()
     for request in host.requests():
-        with log_fields(**request["log"]):
+        with log_fields(**request["log"]), enter_trace(Trace(**request["trace"])):
             asyncio.run(_serve(host, request))
 
 
@@ -65,8 +65,7 @@ async def _serve(host: Host, request: Frame) -> None:
 
 
 async def _perform(stage: _Stage) -> Ending:
-    trace = Trace(trace_id=stage.run.trace_id, traceparent=stage.run.envelope.traceparent)
-    with enter_trace(trace), expect_ledger(stage.ledger_id):
+    with expect_ledger(stage.ledger_id):
         try:
             return await stage.guarantee.perform(stage.run)
         except Exception as error:  # noqa: BLE001 - what the handler raises is contained; this is a server's or ours
