@@ -177,12 +177,16 @@ def test_a_consumer_is_retired_and_restored(command: Commands, sql: Sql) -> None
     assert command("--json", "consumers", "retire", "mail.send", "--topic", "one", "--why", "moved", "--yes").json == {
         "retired": "mail.send",
         "topics": ["one"],
+        "topics_of_nobody": ["one"],
         "unsettled": 1,
         "owners": [],
     }
     (line,) = command("--json", "consumers", "list").json
     assert (line["state"], line["unsettled"], line["unowned"]) == ("partly retired", 1, True)
-    assert "1 deliveries are open" in command("consumers", "retire", "mail.send", "--why", "moved", "--yes").out
+    subscribe(sql, "sms.send", "two")
+    said = command("consumers", "retire", "mail.send", "--why", "moved", "--yes").out
+    assert "1 deliveries are open" in said
+    assert "nobody subscribes" not in said
     assert command("consumers", "retire", "mail.send", "--why", "moved", "--yes").code == Exit.REFUSED
     assert command("consumers", "retire", "mail.sent", "--why", "moved", "--yes").code == Exit.NO_SUCH_ID
     assert sql.execute("SELECT count(*) FROM homing.deliveries WHERE settled_at IS NULL").fetchall() == [(1,)]

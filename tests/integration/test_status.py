@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,14 +144,12 @@ def test_with_the_engine_away_the_ledger_is_shown(
     """What PostgreSQL knows is on the screen, one line on stderr says that Redis is away, and the code is 4."""
     monkeypatch.setenv("REDIS_URL", f"redis://{nowhere()}")
     asyncio.run(prepare(settings, (SUBSCRIBE,), (REGISTER,), (RECORD, "seen.asked", 1.0)))
-    started = time.monotonic()
     said = command("status")
     assert said.code == Exit.SERVER
     assert said.out.startswith("STALLED at ")
     assert "seen.asked" in said.out
     assert said.err.count("\n") == 1
     assert "redis://127.0.0.1" in said.err
-    assert time.monotonic() - started < 5
     assert command("top", "--once", "--every", "100ms").code == Exit.SERVER
 
 

@@ -1,17 +1,25 @@
 """What is decided from what was read: states of events, owners of consumers, the pace between two looks, lines of a tail."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
+from rich.console import Console
 
+from homing.cli.status_screen import draw_status
 from homing.cli.tail import describe
 from homing.operations.consumers import Consumer, put_together
 from homing.operations.events import EventLine, EventState
 from homing.operations.following import Happening
-from homing.operations.overview import ConsumerState, ProcessState
+from homing.operations.overview import ConsumerState, Overview, ProcessState, QueueState, TopicState
 from homing.operations.pace import OpenWork, reckon
+from homing.operations.status import Failing, Status, Total
+from homing.operations.verdict import judge
+from homing.queue.job import JobCounts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -113,6 +121,37 @@ def test_the_pace_counts_what_left_and_what_came_and_went() -> None:
     paces = reckon(first, second, still={"a": 60, "b": 7}, fresh={"a": 20, "d": 4}, died={"d": 2})
     seen = {pace.consumer: (pace.settled_per_second, pace.dead_per_second, pace.unsettled) for pace in paces}
     assert seen == {"a": (30.0, 0.0, 90), "b": (0.0, 0.0, 0), "c": (0.0, 0.0, 1), "d": (2.0, 1.0, 0)}
+
+
+HOSTILE = "\x1b[2Jred\x1b]0;title\x07\x9b2J[red]x[/red]\r\n"
+
+
+def test_a_terminal_obeys_nothing_but_our_colours() -> None:
+    """On a terminal the screen has colours, and no other control sequence, whatever topics, consumers, hosts and errors are called."""
+    topic = TopicState(topic=HOSTILE, claimable=1, oldest_claimable_seconds=99.0, scheduled=0, parked=1, routable=False)
+    overview = Overview(
+        at=NOW,
+        topics=(topic,),
+        consumers=(work(HOSTILE, 1),),
+        queues=(QueueState(queue=HOSTILE, counts=JobCounts(waiting=1)),),
+        processes=(replace(process(1, HOSTILE), host=HOSTILE, version=HOSTILE),),
+    )
+    status = Status(
+        overview=overview,
+        verdict=judge(overview),
+        failing=(Failing(consumer=HOSTILE, error_class=HOSTILE, deaths=1, open=1, newest_seconds=1.0, letter=1),),
+        consumers=put_together([route(HOSTILE)], overview.consumers, ()),
+        totals=(Total(table="events", rows=1, about=True),),
+    )
+    screen = StringIO()
+    Console(file=screen, force_terminal=True, color_system="standard", width=120, markup=False).print(
+        draw_status(status)
+    )
+    drawn = screen.getvalue()
+    assert "\x1b[1;31mSTALLED" in drawn
+    assert "[red]x[/red]" in drawn
+    left = re.sub(r"\x1b\[[0-9;]*m", "", drawn)
+    assert {letter for letter in left if ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0} == {"\n"}
 
 
 def test_a_line_of_a_tail_is_one_line_whatever_it_tells() -> None:

@@ -14,7 +14,7 @@ from homing.cli.words import age, moment, name, number
 from homing.config.settings import Settings
 from homing.deadletters.report import clean_line
 from homing.ledger.actions import Person
-from homing.operations.consumers import Consumer, list_consumers, restore, retire
+from homing.operations.consumers import Consumer, list_consumers, restore, retire, topics_of_nobody
 
 consumers_verbs = typer.Typer(no_args_is_help=True, help="Consumers: look at them, retire them.", rich_markup_mode=None)
 
@@ -45,11 +45,16 @@ def retire_verb(
     session = session_of(context)
     settings = session.settings()
     confirm(f"Route no new events to {name(consumer)}? They will have no delivery for it.", yes=yes)
-    topics, left = asyncio.run(_retire(settings, consumer, topic, person(why)))
+    topics, consumers = asyncio.run(_retire(settings, consumer, topic, person(why)))
+    (left,) = (each for each in consumers if each.name == consumer)
+    alone = topics_of_nobody(topics, consumers)
     if session.json:
-        show_json({"retired": consumer, "topics": topics, "unsettled": left.unsettled, "owners": left.owners})
+        told = {"retired": consumer, "topics": topics, "topics_of_nobody": alone}
+        show_json(told | {"unsettled": left.unsettled, "owners": left.owners})
         return
     show_text(f"{name(consumer)} gets no new events of {', '.join(map(name, topics))}")
+    if alone:
+        show_text(f"nobody subscribes to {', '.join(map(name, alone))} now: their events wait until somebody does")
     if left.unsettled:
         show_text(f"{number(left.unsettled)} deliveries are open for it and stay so: let them run, or cancel them")
     if left.owners:
@@ -79,11 +84,10 @@ async def _list(settings: Settings) -> tuple[Consumer, ...]:
 
 async def _retire(
     settings: Settings, consumer: str, topic: str | None, who: Person
-) -> tuple[tuple[str, ...], Consumer]:
+) -> tuple[tuple[str, ...], tuple[Consumer, ...]]:
     async with open_ledger(settings, "consumers retire") as ledger:
         topics = await retire(ledger, consumer, who, topic=topic)
-        (left,) = (each for each in await list_consumers(ledger) if each.name == consumer)
-        return topics, left
+        return topics, await list_consumers(ledger)
 
 
 async def _restore(settings: Settings, consumer: str, topic: str | None, who: Person) -> Mapping[str, Any]:

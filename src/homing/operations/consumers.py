@@ -90,6 +90,12 @@ async def list_consumers(ledger: Ledger) -> tuple[Consumer, ...]:
     return put_together(await ledger.fetch(ROUTES), await read_consumers(ledger), await read_processes(ledger))
 
 
+def topics_of_nobody(topics: Iterable[str], consumers: Iterable[Consumer]) -> list[str]:
+    """Those of `topics` that no consumer gets any more. Pure."""
+    routed = {route.topic for each in consumers for route in each.routes if route.retired_at is None}
+    return [topic for topic in topics if topic not in routed]
+
+
 async def retire(ledger: Ledger, consumer: str, person: Person, *, topic: str | None = None) -> tuple[str, ...]:
     """Route no new events to a consumer, in one transaction that keeps who did it; the topics that it gets no more.
 

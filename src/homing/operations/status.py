@@ -93,10 +93,12 @@ async def read_status(ledger: Ledger, engine: SteeredEngine, before: Overview | 
 async def read_sure_status(ledger: Ledger, engine: SteeredEngine, wait: Callable[[], Awaitable[None]]) -> Status:
     """One look, and after `wait` a second one where the first alone cannot tell a standstill from a relay that catches up."""
     status = await read_status(ledger, engine)
-    if status.verdict.level is not Level.STALLED or next_relay(status.overview.processes) is None:
+    overview = status.overview
+    certain = overview.engine_error is not None or next_relay(overview.processes) is None
+    if certain or status.verdict.level is not Level.STALLED:
         return status
     await wait()
-    return await read_status(ledger, engine, status.overview)
+    return await read_status(ledger, engine, overview)
 
 
 def _failing(row: Row) -> Failing:
