@@ -96,3 +96,12 @@ def test_foreign_jobs_are_told_apart(case: str) -> None:
     """Queue, id and time make a foreign job; a scheduler's tick has its time in its id."""
     one, other, same = SAME[case]
     assert (foreign_id(*one) == foreign_id(*other)) is same
+
+
+def test_what_does_not_fit_is_told_without_its_values() -> None:
+    """The error names fields and says what is wrong with them; payloads belong in no log line."""
+    with pytest.raises(PayloadError) as caught:
+        unseal(json.dumps({"eventId": "secret-1", "payload": ["secret-2"], "version": "secret-3"}))
+    assert "eventId: " in str(caught.value)
+    assert "payload: " in str(caught.value)
+    assert "secret" not in str(caught.value)

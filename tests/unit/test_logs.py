@@ -117,3 +117,46 @@ def test_other_threads_have_their_own_context() -> None:
         thread.start()
         thread.join()
     assert "job" not in json.loads(stream.getvalue())
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_secrets_are_masked_wherever_they_stand(log_format: LogFormat) -> None:
+    """Passwords in addresses and parameters, in messages, fields and tracebacks; what stands beside them is kept."""
+    stream = written(log_format)
+    with log_fields(server='postgresql://ada:s3cr"et@db:5432/shop, ask root@db', hosts=["redis://:s3cret@r:6379/0"]):
+        try:
+            fail_with("cannot connect to rediss://ada:s3cret@r:6379/0 (mail root@r)")
+        except ValueError:
+            log.exception("failed: host=db PASSWORD=s3cret user=ada")
+    text = stream.getvalue()
+    assert "s3c" not in text
+    for kept in ("ada:***@db:5432/shop, ask root@db", "://:***@r:6379/0", "ada:***@r:6379/0 (mail root@r)", "user=ada"):
+        assert kept in text
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_a_value_of_any_length_leaves_a_bounded_line(log_format: LogFormat) -> None:
+    """A megabyte in the message, a field, a list or an error is cut in its middle, with a word on how much is missing."""
+    stream = written(log_format)
+    long = "a" + "://:" * 250_000 + "z"
+    with log_fields(event_id="e-1", job=long, seen=[long, 1]):
+        try:
+            fail_with(long)
+        except ValueError:
+            log.exception("%s", long)
+    text = stream.getvalue()
+    assert len(text) < 50_000
+    assert "characters …]" in text
+    assert "e-1" in text
+    if log_format == "json":
+        assert json.loads(text)["event_id"] == "e-1"
+
+
+def test_people_are_not_told_what_is_the_same_everywhere() -> None:
+    """The app and the worker stand in JSON lines only."""
+    for log_format in ("pretty", "json"):
+        stream = written("pretty" if log_format == "pretty" else "json")
+        with log_fields(app="shop", worker="host:1:abc", queue="mail"):
+            log.info("sent")
+        assert ("host:1:abc" in stream.getvalue()) == (log_format == "json")
+        assert "mail" in stream.getvalue()

@@ -182,3 +182,11 @@ def test_what_fits_is_decided_by_the_values_not_by_their_spelling() -> None:
 def test_a_report_without_text_has_no_colon() -> None:
     """The summary is one line for a list."""
     assert ErrorReport(error_class="Poison", text="").summary == "Poison"
+
+
+def test_a_report_has_no_password() -> None:
+    """Neither its text nor its stack tells how to sign in to a server that could not be reached."""
+    report = report_error(caught(ConnectionError("no answer from redis://shop:s3cret@r:6379/0 (password=s3cret)")))
+    assert "redis://shop:***@r:6379/0 (password=***" in report.text
+    assert "s3cret" not in report.text + report.stack
+    assert "s3cret" not in report_text("Lost", "postgresql://a:s3cret@db/shop").text

@@ -12,13 +12,18 @@ from typing import Literal, TextIO
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from homing.config.tidying import is_tidy, tidy, tidy_text
+
 LogFormat = Literal["auto", "json", "pretty"]
 
 log_context: ContextVar[Mapping[str, object]] = ContextVar("homing_log_context", default=MappingProxyType({}))
-"""What is added to every line of the running job: trace_id, event_id, consumer, queue, job, job_id, attempt."""
+"""What is added to every line of the running job: app, worker, queue, job, job_id, attempt, trace_id, span_id, event_id, consumer, topic."""
 
 _dump = json.JSONEncoder(ensure_ascii=False, default=str).encode  # made once: `json.dumps` makes one for every line
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+
+_ALIKE = frozenset({"app", "worker"})
+"""What is the same in all lines of a process, and tells people nothing."""
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "context"}
 
@@ -65,6 +70,8 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         text = _json(line)  # in which nothing below a space is left
+        if not is_tidy(text):
+            text = _json(tidy(line))
         return text if text.isascii() and "\x7f" not in text else _escape(text, _json_escape)
 
     def _time(self, moment: float) -> str:
@@ -82,11 +89,17 @@ class PrettyFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = _escape(f"{at} {record.levelname:<7} {record.getMessage()}{fields}", _text_escape)
+        message, fields = (
+            record.getMessage(),
+            {name: value for name, value in _fields(record).items() if name not in _ALIKE},
+        )
+        line = _pretty(message, fields)
+        if not is_tidy(line):
+            line = _pretty(tidy_text(message), tidy(fields))
+        line = _escape(f"{at} {record.levelname:<7} {line}", _text_escape)
         if not record.exc_info:
             return line
-        trace = self.formatException(record.exc_info).split("\n")
+        trace = tidy_text(self.formatException(record.exc_info)).split("\n")
         return "\n".join([line, *(f"    {_escape(part, _text_escape)}" for part in trace)])
 
 
@@ -100,6 +113,10 @@ class _Handler(logging.StreamHandler[TextIO]):
             self.stream.flush()
         except Exception:  # noqa: BLE001 - as logging wants it: a line that cannot be written must not fail the work it tells of
             self.handleError(record)
+
+
+def _pretty(message: str, fields: Mapping[str, object]) -> str:
+    return message + "".join(f" {name}={value}" for name, value in fields.items())
 
 
 def _add_context(record: logging.LogRecord) -> bool:

@@ -7,12 +7,18 @@ POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "postgresql+
 REDIS_SCHEMES = ("redis", "rediss")
 
 _USER_INFO = re.compile(r"(://[^:/@]*):.*@")
+_USER_INFO_IN_TEXT = re.compile(r"(://[^\s:/@]{0,256}):\S{0,1024}@")
 _PARAMETER = re.compile(r"(password=)[^&\s]*", re.IGNORECASE)
 
 
 def mask(url: str) -> str:
     """The address as it may be shown: every password in it replaced by `***`, also where the address is malformed."""
     return _PARAMETER.sub(r"\1***", _USER_INFO.sub(r"\1:***@", url))
+
+
+def mask_text(text: str) -> str:
+    """The same for text that may hold addresses among other words, such as the error of a driver."""
+    return _PARAMETER.sub(r"\1***", _USER_INFO_IN_TEXT.sub(r"\1:***@", text))
 
 
 def check_postgres_url(url: str) -> str:

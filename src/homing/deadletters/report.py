@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal, Self
 
+from homing.config.urls import mask_text
 from homing.events.codec import dump_json
 
 MAX_TEXT = 4_000
@@ -33,7 +34,7 @@ Finality = Literal["permanent", "exhausted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """An error as a person will read it: clean text of bounded length. `frame` is where it was raised, without line number.
+    """An error as a person will read it: clean text of bounded length, passwords in addresses masked. `frame` is where it was raised, without line number.
 
     `reason` is `None` where nobody judged: verdicts of the engine, of another worker, of the clock.
     """
@@ -80,15 +81,17 @@ def report_error(error: BaseException) -> ErrorReport:
     frame = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].name}" if frames else ""
     return ErrorReport(
         error_class=clean(type(error).__qualname__, MAX_NAME),
-        text=clean(_text(error), MAX_TEXT),
-        stack=_end(clean(stack)),
+        text=mask_text(clean(_text(error), MAX_TEXT)),
+        stack=mask_text(_end(clean(stack))),
         frame=clean(frame, MAX_NAME),
     )
 
 
 def report_text(error_class: str, text: str, stack: str = "") -> ErrorReport:
     """The report of a failure that has no exception here: a verdict of the engine, or of another worker."""
-    return ErrorReport(error_class=error_class, text=clean(text, MAX_TEXT), stack=_end(clean(stack)))
+    return ErrorReport(
+        error_class=error_class, text=mask_text(clean(text, MAX_TEXT)), stack=mask_text(_end(clean(stack)))
+    )
 
 
 def clean(text: str, most: int | None = None) -> str:

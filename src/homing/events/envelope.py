@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from homing.errors import PayloadError
 from homing.events.codec import dump_json
+from homing.events.misfit import describe_misfit
 from homing.ids import DeliveryKey
 
 _FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77")
@@ -94,7 +95,9 @@ def unseal(data: str) -> Envelope:
     try:
         wire = _Wire.model_validate_json(data)
     except ValidationError as error:
-        raise PayloadError(f"the job's data is no envelope (eventId, traceId, payload): {error}") from error
+        raise PayloadError(
+            f"the job's data is no envelope (eventId, traceId, payload): {describe_misfit(error)}"
+        ) from error
     delivery = wire.delivery
     return Envelope(
         event_id=wire.event_id,

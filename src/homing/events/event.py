@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic.alias_generators import to_camel
 
 from homing.errors import NewerPayloadError, PayloadError, RegistrationError
+from homing.events.misfit import describe_misfit
 from homing.ids import EventId, new_event_id
 
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
@@ -107,7 +108,7 @@ class Event(BaseModel):
             event = cls.model_validate(payload, extra="ignore")
         except ValidationError as error:
             raise PayloadError(
-                f"the payload of {known.topic} {event_id} does not fit {cls.__name__}: {error}"
+                f"the payload of {known.topic} {event_id} does not fit {cls.__name__}: {describe_misfit(error)}"
             ) from error
         event._id = EventId(event_id)  # noqa: SLF001 - our own private attribute, set where the object is made
         return event
