@@ -93,6 +93,8 @@ async def test_several_workers_have_one_endpoint(processes: Children, scene: Sce
     turns = "homing_event_loop_lag_seconds_count"
     await until(lambda: endpoint.total(turns) >= 4, 20, "turns are counted")
     counted = endpoint.total(turns)
+    await scene.record(Asked())
+    await until(lambda: endpoint.total("homing_job_runs_total") == 1, 20, "a run is counted, whoever ran it")
     routing, other = sorted(
         psutil.Process(supervisor.pid).children(), key=lambda child: "--no-relay" in child.cmdline()
     )
@@ -102,7 +104,7 @@ async def test_several_workers_have_one_endpoint(processes: Children, scene: Sce
     assert endpoint.total(turns) >= counted
     assert endpoint.status("/livez") == endpoint.status("/readyz") == 200
     await scene.record(Asked(gate="hold"))
-    await scene.reached("runs", 1)
+    await scene.reached("runs", 2)
     supervisor.signal(signal.SIGTERM)
     await until(lambda: endpoint.status("/readyz") == 503, 10, "it drains")
     assert endpoint.status("/livez") == 200

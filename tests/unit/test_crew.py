@@ -82,6 +82,7 @@ metrics.count(declared.JOB_RUNS, "mail", "send", "completed", by=2)
 metrics.observe(declared.JOB_DURATION, "mail", "send", seconds=0.3)
 metrics.set(declared.RUNNING, "mail", to=3)
 metrics.set(declared.BACKEND_UP, "redis", to=1)
+metrics.flush()
 print(os.getpid())
 """
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from homing.durations import describe_seconds
 from homing.operations.overview import MOST, ConsumerState, Overview, ProcessState, QueueState, TopicState
 
-WAITING_SECONDS = 10.0
+WAITING_SECONDS = 8.0
 """How long an event or a job may wait for somebody to take it before that is a standstill."""
 
 

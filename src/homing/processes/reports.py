@@ -31,17 +31,19 @@ class Report:
 
 @contextmanager
 def reporting(folder: Path, make: Callable[[], Report]) -> Iterator[None]:
-    """Report inside the block."""
+    """Report inside the block, and once more at its end."""
     stopping = threading.Event()
 
     def work() -> None:
         while True:
+            ending = stopping.is_set()
             try:
                 write_report(folder, make())
             except Exception:  # a full disk, or a mistake of ours: the next second may do better
                 log.exception("this worker could not tell its supervisor how it does")
-            if stopping.wait(REPORT_SECONDS):
+            if ending:
                 return
+            stopping.wait(REPORT_SECONDS)
 
     thread = threading.Thread(target=work, name="homing-report", daemon=True)
     thread.start()

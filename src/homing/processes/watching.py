@@ -44,7 +44,7 @@ def shown(
     collector = Collector(app.name, connections.ledger, connections.engine)
     metrics.collected = collector.series
     if supervised:
-        with _told(settings, standing, collector):
+        with _told(settings, standing, metrics, collector):
             yield Shown(standing, metrics, collector, None)
     else:
         metrics.registry.register(collector)
@@ -52,7 +52,9 @@ def shown(
             yield Shown(standing, metrics, collector, address)
 
 
-def _told(settings: Settings, standing: Standing, collector: Collector) -> AbstractContextManager[None]:
+def _told(
+    settings: Settings, standing: Standing, metrics: Metrics, collector: Collector
+) -> AbstractContextManager[None]:
     folder = os.environ.get(FOLDER)
     if settings.http_address == "off" or folder is None:
         return nullcontext()
@@ -60,6 +62,7 @@ def _told(settings: Settings, standing: Standing, collector: Collector) -> Abstr
     looked.register(collector)
 
     def report() -> Report:
+        metrics.flush()
         health = standing.health()
         return Report(
             at=time.monotonic(),
@@ -106,6 +109,7 @@ async def watched(
     finally:
         await stop_all(own)
         await watchdog.stop()
+        shown.metrics.flush()
 
 
 def describe_state(standing: Standing, pulse: Pulse, worker: Worker | None) -> Mapping[str, object]:
