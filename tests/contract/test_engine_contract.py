@@ -19,8 +19,10 @@ NOTHING = JobTrace(exists=False)
 async def test_a_job_comes_out_as_it_went_in(subject: Subject) -> None:
     """A claimed job carries everything it was added with, and counts its first start."""
     traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    terms = {"timestamp_ms": 1_700_000_000_123, "attempts": 5, "traceparent": traceparent}
-    await subject.add("a", name="welcome", data='{"to": 7}', **terms)
+    moment_ms = 1_700_000_000_123
+    await subject.add(
+        "a", name="welcome", data='{"to": 7}', timestamp_ms=moment_ms, attempts=5, traceparent=traceparent
+    )
     request = ask(worker="w1")
     claimed = await subject.engine.claim(QUEUE, request)
     assert claimed == ClaimedJob(

@@ -39,8 +39,9 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Exported:
 
 def context_of(span: ReadableSpan) -> otel.SpanContext:
     """Its ids."""
-    assert span.context is not None
-    return span.context
+    context: otel.SpanContext | None = span.context
+    assert context is not None
+    return context
 
 
 def attributes_of(span: ReadableSpan) -> dict[str, Any]:
