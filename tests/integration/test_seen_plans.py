@@ -12,7 +12,7 @@ import pytest
 from homing.embedded import EmbeddedPostgres
 from homing.ids import first_id_at
 from homing.operations.actions import ACTIONS, NEWEST
-from homing.operations.events import EVENT, EVENT_DEATHS, EVENTS, LINEAGE, PARKED, UNROUTED
+from homing.operations.events import EVENT, EVENT_DEATHS, EVENTS, LINEAGE, PARKED, UNPUBLISHED, UNROUTED
 from homing.operations.following import TAIL_ACTIONS, TAIL_LETTERS, TAIL_SETTLED
 from homing.operations.pace import DIED_SINCE, OPEN_WORK, SETTLED_SINCE, STILL_OPEN
 from homing.operations.status import FAILING, TOTALS
@@ -85,7 +85,7 @@ ASKED: Mapping[str, tuple[Statement, dict[str, Any], set[str], int]] = {
         {"outbox_events_pkey"},
         3000,
     ),
-    "unpublished": (UNROUTED, {"state": "unpublished", **UNROUTED_ANY}, {"outbox_events_unpublished"}, 4000),
+    "unpublished": (UNPUBLISHED, {"after": None, **PAGE}, {"outbox_events_unpublished"}, 200),
     "scheduled": (UNROUTED, {"state": "scheduled", **UNROUTED_ANY}, {"outbox_events_unpublished"}, 1000),
     "unroutable": (UNROUTED, {"state": "unroutable", **UNROUTED_ANY}, {"outbox_events_unpublished"}, 4000),
     "of one topic": (

@@ -11,7 +11,7 @@ from homing.schema.statement import load
 
 ACTIONS = load("homing.operations", "actions")
 
-WALK = 50_000
+WALK = 20_000
 """Actions that one page looks at, at most."""
 
 NEWEST = 2**63 - 1

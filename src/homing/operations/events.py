@@ -16,6 +16,7 @@ from homing.schema.statement import load
 
 _HERE = "homing.operations"
 EVENTS = load(_HERE, "events")
+UNPUBLISHED = load(_HERE, "unpublished")
 UNROUTED = load(_HERE, "unrouted")
 PARKED = load(_HERE, "parked")
 EVENT = load(_HERE, "event")
@@ -109,14 +110,15 @@ async def list_events(
 
     `since`: recorded since then; for those not routed, due since then. `after`: the last id of the page before.
     """
-    if state in (None, EventState.PUBLISHED):
+    if state is None or state is EventState.PUBLISHED:
         return await _walk(where, topic, published=None if state is None else True, since=since, after=after, most=most)
     if state is EventState.PARKED:
         first = _BEFORE_ALL if since is None else first_id_at(since)
         rows = await where.fetch(PARKED, topic=topic, since=first, after=after, page=most)
+    elif state is EventState.UNPUBLISHED and topic is None and since is None:
+        rows = await where.fetch(UNPUBLISHED, after=after, page=most)
     else:
-        wanted = (state or EventState.UNPUBLISHED).value
-        rows = await where.fetch(UNROUTED, topic=topic, state=wanted, since=since, after=after, page=most)
+        rows = await where.fetch(UNROUTED, topic=topic, state=state.value, since=since, after=after, page=most)
     return EventPage(events=tuple(map(_line, rows)), after=rows[-1]["event_id"] if len(rows) == most else None)
 
 
