@@ -102,6 +102,7 @@ def test_events_are_listed_by_state_page_by_page(command: Commands, sql: Sql, pa
     assert first.out.endswith(f"more: --after {nobody[1]}\n")
     second = command("events", "list", "--state", "unroutable", "--limit", "2", "--after", str(nobody[1]))
     assert str(nobody[2]) in second.out
+    assert command("events", "list", "--state", "parked", "--after", str(uuid4())).code == Exit.NO_SUCH_ID
     assert command("events", "list", "--state", "lost").code == Exit.USAGE
 
 

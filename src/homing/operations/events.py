@@ -108,10 +108,13 @@ async def list_events(
 ) -> EventPage:
     """A page of events: newest first; those not routed by topic, in each the first due first.
 
-    `since`: recorded since then; for those not routed, due since then. `after`: the last id of the page before.
+    `since`: recorded since then; for those not routed, due since then. `after`: the last id of the page before; `UnknownId` when that
+    event, whose place is where the next page begins, is gone.
     """
     if state is None or state is EventState.PUBLISHED:
         return await _walk(where, topic, published=None if state is None else True, since=since, after=after, most=most)
+    if after is not None and not await where.fetch(EVENT, event_id=after, payload=False):
+        raise UnknownId(f"there is no event {after} after which a page could begin: start again without it")
     if state is EventState.PARKED:
         first = _BEFORE_ALL if since is None else first_id_at(since)
         rows = await where.fetch(PARKED, topic=topic, since=first, after=after, page=most)
