@@ -8,10 +8,12 @@ from opentelemetry import trace as otel
 from opentelemetry.trace import SpanKind, StatusCode
 
 from homing import Event
+from homing.config.settings import Settings
 from homing.errors import PayloadError
 from homing.outbox.recording import prepare
 from homing.trace import Trace, enter_trace, find_spans, read_metadata, write_metadata
 from homing.trace.conventions import Operation
+from homing.upkeep.doctor import examine_tracing
 from tests.exporting import linked, set_up, traceparent_of
 
 FAR = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -122,3 +124,11 @@ def test_metadata_travels_as_node_writes_it() -> None:
     assert read_metadata(written) == FAR
     assert read_metadata(json.dumps({"traceparent": FAR, "tracestate": "x=1"})) == FAR
     assert write_metadata("nonsense") is None
+
+
+def test_the_doctor_says_whether_there_are_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks for spans in vain learns that no SDK is set up; who has one, what runs are to their causes."""
+    settings = Settings(trace_relation="parent")
+    assert "no OpenTelemetry SDK" in examine_tracing(settings).text
+    set_up(monkeypatch)
+    assert "runs are children of what created their events" in examine_tracing(settings).text

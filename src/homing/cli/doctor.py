@@ -14,7 +14,7 @@ from homing.cli.output import show_json, show_table
 from homing.cli.session import session_of
 from homing.config.settings import Settings
 from homing.deadletters.report import clean_line
-from homing.upkeep.doctor import Examination, Finding, Level, examine_ledger
+from homing.upkeep.doctor import Examination, Finding, Level, examine_ledger, examine_tracing
 
 _LONGEST = 600
 
@@ -33,7 +33,7 @@ def doctor_verb(context: typer.Context) -> None:
     examine_engine: ExamineEngine = feature("homing.operations.doctor", "examine_engine", verb="doctor", extra="redis")
     ledger = asyncio.run(_examine_ledger(settings, app))
     engine = examine_engine(settings.redis_dsn, settings.prefix or app.name, ledger.queues)
-    findings = [*ledger.findings, *engine]
+    findings = [*ledger.findings, *engine, examine_tracing(settings)]
     if session.json:
         show_json({"findings": [_as_json(finding) for finding in findings]})
     else:

@@ -2,5 +2,6 @@
 
 from homing.upkeep.doctor.examination import Examination, examine_ledger
 from homing.upkeep.doctor.finding import Finding, Level
+from homing.upkeep.doctor.tracing import examine_tracing
 
-__all__ = ["Examination", "Finding", "Level", "examine_ledger"]
+__all__ = ["Examination", "Finding", "Level", "examine_ledger", "examine_tracing"]
