@@ -24,7 +24,7 @@ from homing.processes.watching import shown, watched
 from homing.worker import Worker
 from tests.system import quick
 from tests.tcp_proxy import TcpProxy
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 QUEUES = 40
 CALL_SECONDS = 2.0
@@ -44,7 +44,11 @@ class Endpoint:
 
     async def get(self, path: str) -> tuple[int, Any]:
         """Status and document."""
-        answer = await asyncio.to_thread(self._client.get, path)
+        return await asyncio.to_thread(self.get_blocking, path)
+
+    def get_blocking(self, path: str) -> tuple[int, Any]:
+        """The same, while the caller's thread does nothing else."""
+        answer = self._client.get(path)
         return answer.status_code, answer.json()
 
     async def families(self) -> dict[str, Metric]:
@@ -121,6 +125,19 @@ async def test_everything_is_exposed_whatever_the_number_of_queues(settings: Set
         assert await endpoint.get("/readyz") == (200, {"ready": True, "reasons": []})
         status, verdict = await endpoint.get("/verdict")
         assert (status, verdict["level"], verdict["reasons"]) == (200, "flowing", [])
+
+
+async def test_a_blocked_event_loop_keeps_no_answer_back(settings: Settings) -> None:
+    """A handler that blocks: the process is alive, takes nothing new, and says so while it is blocked."""
+    async with serving(app_of(1), settings) as endpoint:
+        await until(lambda: _is_ready(endpoint), 20, "it is ready")
+        wait_until(
+            lambda: endpoint.get_blocking("/readyz")[0] == 503, 20, "it is seen from outside"
+        )  # this blocks the event loop
+        _, document = endpoint.get_blocking("/readyz")
+        assert "the event loop has not turned for" in document["reasons"][0]
+        assert endpoint.get_blocking("/livez")[0] == 200
+        await until(lambda: _is_ready(endpoint), 20, "it is ready again")
 
 
 async def test_the_row_of_a_process_says_what_it_does(settings: Settings) -> None:
