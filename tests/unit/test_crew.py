@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from homing.clock import ManualClock
 from homing.durations import seconds
+from homing.processes import crew as crew_module
 from homing.processes.crew import SILENT_SECONDS, STARTING_SECONDS, Crew, Seat, judge_crew
 from homing.processes.endpoint import LIVE, METRICS, READY, VERDICT
 from homing.processes.reports import Report, read_report, report_of, write_report
@@ -87,7 +88,9 @@ print(os.getpid())
 """
 
 
-def test_what_a_dead_worker_counted_stays_counted_and_its_files_go(tmp_path: Path) -> None:
+def test_what_a_dead_worker_counted_stays_counted_and_its_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many workers die, their counts add up in one file of each kind, and their gauges are gone."""
     crew = Crew([], tmp_path)
     environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
@@ -95,12 +98,13 @@ def test_what_a_dead_worker_counted_stays_counted_and_its_files_go(tmp_path: Pat
     workers = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
     pids = [int(worker.communicate(timeout=60)[0]) for worker in workers]
     (tmp_path / "counter_1.db").touch()  # a worker is about to make it
-    before = _values(crew)
-    (tmp_path / "counter_1.db").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(crew_module, "gone", lambda _: set())
+        before = _values(crew)
+    (tmp_path / "counter_1.db").rename(tmp_path / f"summary_{pids[0]}.db")  # and this one dies as it makes it
     assert (before["homing_job_runs_total"], before["homing_job_duration_seconds_count"]) == (4, 2)
     assert (before["homing_worker_running_jobs"], before["homing_backend_up"]) == (6, 1)
-    for pid in pids:
-        crew.forget(pid)
+    crew.forget(pids[0])  # the other one was no worker of the supervisor's: a child that a handler ran in
     after = _values(crew)
     assert (after["homing_job_runs_total"], after["homing_job_duration_seconds_count"]) == (4, 2)
     assert "homing_worker_running_jobs" not in after

@@ -3,6 +3,7 @@
 Those of processes that are gone are added up in one file for each kind, so that they survive and their files do not pile up.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,27 @@ def keep_counters(folder: Path, pid: int) -> None:
     mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # the client has no types here
     for kind in KINDS:
         file = folder / f"{kind}_{pid}.db"
-        if file.exists():
+        if not file.exists():
+            continue
+        if file.stat().st_size:  # otherwise it died while it made the file
             _add(file, folder / f"{kind}_gone.db")
-            file.unlink()
+        file.unlink()
+
+
+def gone(folder: Path) -> set[int]:
+    """The processes that have files and are not there any more: workers, and children that a handler ran in."""
+    numbers = {file.stem.rpartition("_")[2] for file in folder.glob("*_*.db")}
+    return {int(number) for number in numbers if number.isdecimal() and not _exists(int(number))}
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's: the number is used again
+        return True
+    return True
 
 
 def _add(file: Path, to: Path) -> None:

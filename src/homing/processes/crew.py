@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
+from homing.errors import ConfigurationError
 from homing.operations.collector import STALE_SECONDS
 from homing.operations.verdict import Level, Reason, Verdict
-from homing.processes.counters import Counters, keep_counters
+from homing.processes.counters import Counters, gone, keep_counters
 from homing.processes.endpoint import (
     LIVE,
     METRICS,
@@ -109,6 +110,8 @@ class Crew:
         """The counters of all workers that are or were there, and the gauges of the newest look."""
         newest = self._newest()
         with self._lock:
+            for pid in gone(self._folder):
+                keep_counters(self._folder, pid)
             counted = generate_latest(self._registry)
         return counted if newest is None else counted + newest.collected.encode()
 
@@ -158,10 +161,19 @@ def crew_shown(supervisor: Watchable, settings: Settings) -> Iterator[str | None
     if settings.http_address == "off":
         yield None
         return
-    with TemporaryDirectory(prefix="homing-", ignore_cleanup_errors=True) as name:
+    with _private_folder() as name:
         folder = Path(name)
         crew = Crew(supervisor.places, folder)
         with served(settings, crew.answers) as address:
             if address is not None:
                 supervisor.show_in(folder, crew.forget)
             yield address
+
+
+def _private_folder() -> TemporaryDirectory[str]:
+    try:
+        return TemporaryDirectory(prefix="homing-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the workers of a supervisor need a folder to count in: {error}: set TMPDIR to one, or HOMING_HTTP_ADDRESS=off"
+        ) from error
