@@ -1,7 +1,11 @@
 """The spans of work that runs for real: what follows from one order, what fails, what goes together, what a child process is told."""
 
+import io
+import json
+import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
@@ -12,8 +16,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from homing import Event, Homing, PermanentError, RetryLater, Transaction, record
+from homing.config.logs import configure_logging, log_context
 from homing.config.settings import Settings
 from homing.durations import milliseconds
+from homing.trace import Trace, enter_trace
 from tests.exporting import Exported, linked, set_up, traceparent_of
 from tests.system import quick, running, with_sessions
 from tests.waiting import until
@@ -29,6 +35,19 @@ class Captured(Event, topic="payment.captured"):
     """What follows from it."""
 
     number: int = 1
+
+
+@contextmanager
+def logging_to(stream: io.StringIO) -> Iterator[None]:
+    """Lines as a worker writes them; afterwards logging is as it was."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    configure_logging("INFO", "json", stream)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 @pytest.fixture
@@ -171,9 +190,11 @@ async def test_a_call_for_many_runs_is_a_span_of_its_own(settings: Settings, exp
     """It links to what created each event, what its handler records is beneath it, and each run has its own span beside it."""
     app = with_sessions(Homing("shop"), settings)
     loyalty = app.queue("loyalty")
+    told: list[Mapping[str, object]] = []
 
     @loyalty.handler("count", on=Placed, batch=10)
     async def count(events: Sequence[Placed], tx: Transaction[AsyncSession]) -> None:
+        told.append(log_context.get())
         await record(tx, *(Captured(number=event.number) for event in events))
 
     async with running(app, quick(settings), worker=False) as system:
@@ -196,3 +217,81 @@ async def test_a_call_for_many_runs_is_a_span_of_its_own(settings: Settings, exp
         assert len(linked(batch)) == attributes_of(batch)["messaging.batch.message_count"]
         assert parents[context_of(batch).span_id] == len(linked(batch))
     assert parents.total() == 5
+    shared = {context_of(batch).span_id for batch in batches}
+    for fields in told:
+        if int(str(fields["span_id"]), 16) in shared:
+            assert fields.keys() == {"app", "worker", "queue", "job", "trace_id", "consumer", "topic", "span_id"}
+
+
+async def test_runs_of_a_batch_that_failed_are_themselves_again(settings: Settings, exported: Exported) -> None:
+    """Run one by one, each has its own log fields, and what it records is beneath its own span."""
+    app = with_sessions(Homing("shop"), settings)
+    told: list[tuple[str, str]] = []
+
+    @app.queue("loyalty").handler("count", on=Placed, batch=10)
+    async def count(events: Sequence[Placed], tx: Transaction[AsyncSession]) -> None:
+        if len(events) > 1:
+            raise PermanentError("not together")
+        await record(tx, Captured(number=events[0].number))
+        told.append((str(events[0].event_id), str(log_context.get()["event_id"])))
+
+    async with running(app, quick(settings), worker=False) as system:
+        await system.record(*(Placed(number=number) for number in range(4)))
+
+        async def all_wait() -> bool:
+            return (await system.engine.counts("loyalty")).waiting == 4
+
+        await until(all_wait)
+        async with running(app, quick(settings), relay=False):
+            runs = await until(lambda: spans_with("messaging.message.id", exported, 4))
+    assert len(told) == 4
+    assert [asked for asked, _ in told] == [said for _, said in told]
+    own = [context_of(span).span_id for span in runs]
+    assert Counter(own) == Counter(
+        span.parent and span.parent.span_id for span in exported.all("record payment.captured")
+    )
+    assert {span.status.status_code for span in runs} == {StatusCode.UNSET}
+
+
+async def test_lines_of_a_run_say_what_they_belong_to(settings: Settings, exported: Exported) -> None:
+    """On the event loop, in a thread and when the run has ended: the request's trace, the run's span, and who ran it."""
+    app = Homing("shop")
+    payments = app.queue("payments")
+    told: dict[str, Mapping[str, object]] = {}
+
+    @payments.handler("capture", on=Placed, at_least_once=True)
+    async def capture(event: Placed) -> None:
+        told["loop"] = log_context.get()
+
+    @payments.handler("print", on=Placed, at_least_once=True)
+    def print_it(event: Placed) -> None:
+        told["thread"] = log_context.get()
+        raise PermanentError("no paper")
+
+    lines = io.StringIO()
+    placed = Placed()
+    with logging_to(lines):
+        async with running(app, quick(settings)) as system:
+            with enter_trace(Trace(trace_id="req-1")):
+                await system.record(placed)
+            await system.settled()
+            spans = await ended(exported, "process payments", 2)
+    by_job = {str(attributes_of(span)["homing.job.name"]): f"{context_of(span).span_id:016x}" for span in spans}
+    expected = {
+        "app": "shop",
+        "queue": "payments",
+        "attempt": 1,
+        "trace_id": "req-1",
+        "event_id": str(placed.event_id),
+        "topic": "order.placed",
+    }
+    written = {line["job"]: line for line in map(json.loads, lines.getvalue().splitlines()) if "outcome" in line}
+    for where, job, level, outcome in (
+        ("loop", "capture", "info", "completed"),
+        ("thread", "print", "warning", "dead"),
+    ):
+        consumer = f"payments.{job}"
+        mine = {"job": job, "job_id": f"{placed.event_id}.1.{consumer}", "consumer": consumer, "span_id": by_job[job]}
+        assert {key: value for key, value in told[where].items() if key != "worker"} == expected | mine
+        assert written[job].items() >= (expected | mine | {"level": level, "outcome": outcome}).items()
+        assert {"duration_s", "age_s", "worker"} <= written[job].keys()

@@ -86,6 +86,15 @@ def test_an_event_that_cannot_be_recorded_is_a_failed_span(monkeypatch: pytest.M
     assert "secret" not in span.to_json()
 
 
+def test_an_sdk_that_is_switched_off_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`OTEL_SDK_DISABLED` makes spans that are nobody's parents: the trace of the request is kept."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    set_up(monkeypatch)
+    with enter_trace(Trace(trace_id="req-1", traceparent=FAR)):
+        assert headers_of(Placed()) == [{"traceId": "req-1", "traceparent": FAR}]
+    assert headers_of(Placed())[0].keys() == {"traceId"}
+
+
 def test_links_are_what_headers_say_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no traceparent is left out, and so is a second link to the same span."""
     exported = set_up(monkeypatch)

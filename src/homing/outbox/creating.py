@@ -21,8 +21,9 @@ def create_rows(events: Sequence[Event], make_row: Callable[[Event, Trace], Row]
     rows: list[Row] = []
     for event in events:
         with _creation(spans, event, cause) as span:
-            cause = cause or span.trace
-            rows.append(make_row(event, replace(cause, traceparent=span.trace.traceparent)))
+            cause = cause or span.trace or new_trace()
+            nearest = cause if span.trace is None else replace(cause, traceparent=span.trace.traceparent)
+            rows.append(make_row(event, nearest))
     return rows
 
 

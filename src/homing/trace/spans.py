@@ -18,7 +18,7 @@ Beneath = Literal["nothing", "current"] | Parent
 class Span:
     """A span under way, and the current one inside the block, for this task and what it starts.
 
-    An error that leaves the block is its error, and is raised on. Texts of errors are left out: they may quote a payload.
+    `trace` and `span_id` are `None` where the SDK is set up and switched off (`OTEL_SDK_DISABLED`): its spans are nobody's parents. An error that leaves the block is its error, and is raised on. Texts of errors are left out: they may quote a payload.
     """
 
     __slots__ = ("_api", "_span", "_token", "span_id", "trace")
@@ -26,8 +26,9 @@ class Span:
     def __init__(self, api: Any, span: Any) -> None:
         self._api = api
         self._span = span
-        self.trace = _trace(span.get_span_context())
-        self.span_id = f"{span.get_span_context().span_id:016x}"
+        context = span.get_span_context()
+        self.trace = _trace(context) if context.is_valid else None
+        self.span_id = f"{context.span_id:016x}" if context.is_valid else None
 
     def note(self, attribute: str, value: str | int) -> None:
         """Add an attribute."""

@@ -7,6 +7,8 @@ nothing of it is kept, and its events are run one by one, so that a bad one cost
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from homing.app.handlers import Handler, Kind
@@ -44,7 +46,7 @@ class Batching(ABC):
 
     def __init__(self, alone: Guarantee) -> None:
         self._alone = alone
-        self._batches: dict[str, Coalescer[Run, Ending]] = {}
+        self._batches: dict[str, Coalescer[_Member, Ending]] = {}
 
     async def perform(self, run: Run) -> Ending:
         """Perform a run, with others of its handler where it is a batch handler."""
@@ -52,23 +54,36 @@ class Batching(ABC):
             return await self._alone.perform(run)
         batch = self._batches.get(run.handler.consumer)
         if batch is None:
-            batch = Coalescer(self._perform_all, most=run.handler.batch)
+            batch = Coalescer(self._perform_all, most=run.handler.batch, context=copy_context)
             self._batches[run.handler.consumer] = batch
-        return await batch.ask(run)
+        return await batch.ask(_Member(run, copy_context()))
 
-    async def _perform_all(self, runs: Sequence[Run]) -> list[Ending]:
-        if len(runs) == 1:
-            return [await self._alone.perform(runs[0])]
+    async def _perform_all(self, members: Sequence["_Member"]) -> list[Ending]:
+        if len(members) == 1:
+            return [await self._perform_alone(members[0])]
+        runs = [member.run for member in members]
         with BatchContext(runs):
             endings = await self._together(runs)
-        for place, run in enumerate(runs):
+        for place, member in enumerate(members):
             if place not in endings:
-                endings[place] = await self._alone.perform(run)
+                endings[place] = await self._perform_alone(member)
         return [endings[place] for place in range(len(runs))]
+
+    async def _perform_alone(self, member: "_Member") -> Ending:
+        """In the run's own context: whoever collects a batch is some other run's task."""
+        return await asyncio.create_task(self._alone.perform(member.run), context=member.context)
 
     @abstractmethod
     async def _together(self, runs: Sequence[Run]) -> Endings:
         """Perform runs of one batch handler in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A run that joins a batch, with its own log fields, trace and span."""
+
+    run: Run
+    context: Context
 
 
 class BatchAtLeastOnce(Batching):

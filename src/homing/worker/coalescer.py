@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -12,12 +13,20 @@ class Coalescer(Generic[K, V]):
     """Collects calls of `ask` and answers them by `answer_all`, one call at a time, at most `most` questions each.
 
     An error of `answer_all` is the error of every question it was asked. Group commit, without a timer: alone, a question leaves at
-    once; in a crowd, the crowd leaves together.
+    once; in a crowd, the crowd leaves together. What is answered together is no asker's own: it is done in `context`, by default an
+    empty one, so that no line and no span of it passes for the first asker's.
     """
 
-    def __init__(self, answer_all: Callable[[Sequence[K]], Awaitable[Sequence[V]]], *, most: int = 500) -> None:
+    def __init__(
+        self,
+        answer_all: Callable[[Sequence[K]], Awaitable[Sequence[V]]],
+        *,
+        most: int = 500,
+        context: Callable[[], Context] = Context,
+    ) -> None:
         self._answer_all = answer_all
         self._most = most
+        self._context = context
         self._waiting: list[tuple[K, asyncio.Future[V]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -26,7 +35,7 @@ class Coalescer(Generic[K, V]):
         answer: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answer))
         if self._task is None:
-            self._task = asyncio.create_task(self._work())
+            self._task = asyncio.create_task(self._work(), context=self._context())
         return await answer
 
     async def _work(self) -> None:

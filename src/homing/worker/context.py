@@ -64,7 +64,8 @@ class BatchContext:
         first = self._runs[0]
         with ExitStack() as stack:
             span = stack.enter_context(batch_span(self._runs))
-            trace = first.trace if span is None else replace(span.trace, trace_id=first.trace_id)
+            own = None if span is None else span.trace
+            trace = first.trace if own is None else replace(own, trace_id=first.trace_id)
             fields = {**_shared_fields(), **_fields_of_batch(first, span)}
             stack.callback(log_context.reset, log_context.set(MappingProxyType(fields)))
             stack.enter_context(enter_trace(trace))
@@ -96,7 +97,7 @@ def _fields_of_run(job: ClaimedJob, run: Run) -> Mapping[str, object]:
         "consumer": run.consumer,
         "topic": run.handler.event.event_type.topic,
     }
-    if run.span is not None:
+    if run.span is not None and run.span.span_id is not None:
         fields["span_id"] = run.span.span_id
     return fields
 
@@ -114,4 +115,4 @@ def _fields_of_batch(first: Run, span: Span | None) -> Mapping[str, object]:
         "consumer": first.handler.consumer,
         "topic": first.handler.event.event_type.topic,
     }
-    return fields if span is None else fields | {"span_id": span.span_id}
+    return fields if span is None or span.span_id is None else fields | {"span_id": span.span_id}

@@ -69,8 +69,8 @@ class Run:
     @property
     def trace(self) -> Trace:
         """What belongs to it belongs to this: its span where it has one, else what created its event."""
-        nearest = self.traceparent if self.span is None else self.span.trace.traceparent
-        return Trace(trace_id=self.trace_id, traceparent=nearest)
+        span = None if self.span is None else self.span.trace
+        return Trace(trace_id=self.trace_id, traceparent=self.traceparent if span is None else span.traceparent)
 
     @property
     def event_id(self) -> UUID:
