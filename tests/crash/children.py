@@ -27,12 +27,14 @@ SHORT = {
 class Child:
     """One `homing` process."""
 
-    def __init__(self, app: str, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+    def __init__(
+        self, app: str, arguments: list[str], environment: dict[str, str], log: Path, *, cwd: Path = ROOT
+    ) -> None:
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "homing", "--app", app, *arguments],
-                cwd=ROOT,
+                cwd=cwd,
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -12,13 +12,7 @@ from homing.errors import ConfigurationError
 
 def load_app(place: str | None) -> Homing:
     """Import the app object at `place`, with the working directory on the path; a `ConfigurationError` says what is missing."""
-    if place is None:
-        raise ConfigurationError(
-            "no app is named: give --app module:attribute, or set HOMING_APP, or app in [tool.homing] of pyproject.toml"
-        )
-    module_name, separator, attribute = place.partition(":")
-    if not (separator and module_name and attribute):
-        raise ConfigurationError(f"app {place!r} has no form module:attribute: write it as in shop.jobs:app")
+    place, module_name, attribute = _parts(place)
     module = _module(module_name, place)
     found = getattr(module, attribute, None)
     if isinstance(found, Homing):
@@ -27,6 +21,29 @@ def load_app(place: str | None) -> Homing:
     if not hasattr(module, attribute):
         raise ConfigurationError(f"app {place!r}: module {module_name} has no {attribute!r}{_instead(attribute, apps)}")
     raise ConfigurationError(f"app {place!r} is {type(found).__name__}, not a Homing object{_instead(attribute, apps)}")
+
+
+def unreadable(error: SyntaxError) -> ConfigurationError:
+    """What to mend in code that Python cannot read: the place and the line itself; whoever wrote it needs no traceback of ours."""
+    line = (error.text or "").strip()
+    return ConfigurationError(f"{error.filename}, line {error.lineno}: {error.msg}{f' in {line!r}' if line else ''}")
+
+
+def module_of(place: str | None) -> str:
+    """The name of the module in `place`, which is not imported; errors as for `load_app`."""
+    return _parts(place)[1]
+
+
+def _parts(place: str | None) -> tuple[str, str, str]:
+    """The whole of it, the module and the attribute."""
+    if place is None:
+        raise ConfigurationError(
+            "no app is named: give --app module:attribute, or set HOMING_APP, or app in [tool.homing] of pyproject.toml"
+        )
+    module_name, separator, attribute = place.partition(":")
+    if not (separator and module_name and attribute):
+        raise ConfigurationError(f"app {place!r} has no form module:attribute: write it as in shop.jobs:app")
+    return place, module_name, attribute
 
 
 def _instead(attribute: str, apps: list[str]) -> str:

@@ -14,9 +14,11 @@ from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
 from homing.cli.consumers import consumers_verbs
 from homing.cli.deadletters import deadletters_verbs
+from homing.cli.dev import dev_verb
 from homing.cli.doctor import doctor_verb
 from homing.cli.events import events_verbs
 from homing.cli.exits import Exit, exit_for
+from homing.cli.health import health_verb
 from homing.cli.jobs import jobs_verbs
 from homing.cli.migrate import migrate_verb
 from homing.cli.output import show_error
@@ -61,6 +63,8 @@ commands.command("settings")(settings_verb)
 commands.command("check")(check_verb)
 commands.command("doctor")(doctor_verb)
 commands.command("audit")(audit_verb)
+commands.command("health")(health_verb)
+commands.command("dev")(dev_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
 commands.command("status")(status_verb)

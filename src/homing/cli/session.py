@@ -1,12 +1,13 @@
 """What the options before the verb said, and what every verb makes of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
 from homing.app import Homing
-from homing.cli.apps import load_app
+from homing.cli.apps import load_app, unreadable
 from homing.config.logs import configure_logging
 from homing.config.settings import Settings, load_settings
 
@@ -20,10 +21,20 @@ class Session:
     json: bool
     verbose: bool
 
-    def settings(self, *, worker_queues: str | None = None, worker_processes: int | None = None) -> Settings:
+    def settings(
+        self,
+        *,
+        worker_queues: str | None = None,
+        worker_processes: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Settings:
         """The settings in force, the command line's values over all others; logging is set up accordingly."""
         settings = load_settings(
-            config_file=self.config, app=self.app, worker_queues=worker_queues, worker_processes=worker_processes
+            config_file=self.config,
+            environ=environ,
+            app=self.app,
+            worker_queues=worker_queues,
+            worker_processes=worker_processes,
         )
         configure_logging("DEBUG" if self.verbose else settings.log_level, settings.log_format)
         return settings
@@ -36,9 +47,12 @@ class Session:
 
     def application(self, settings: Settings) -> Homing:
         """The app object, its handlers imported, running with `settings`."""
-        app = load_app(settings.app)
-        app.use(settings)
-        app.load()
+        try:
+            app = load_app(settings.app)
+            app.use(settings)
+            app.load()
+        except SyntaxError as error:
+            raise unreadable(error) from error
         return app
 
 

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -19,6 +21,13 @@ STUCK = 76
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+ORDER_TO_STOP = b"stop\n"
+ORDER_TO_STOP_SOON = b"stop soon\n"
+"""What a supervised process reads from stdin: let runs finish for the whole grace, or for a moment alone."""
+
+SOON_SECONDS = 1.0
+"""How long runs may finish after an order to stop soon; those that have not are given back as at the end of any grace."""
+
 
 class StopSignal:
     """Set by SIGTERM or SIGINT. A second signal ends the process at once, with 143 or 130 as a shell would report it.
@@ -29,6 +38,7 @@ class StopSignal:
     def __init__(self) -> None:
         self._asked = asyncio.Event()
         self._signalled = False
+        self._soon = False
         self._loop = asyncio.get_running_loop()
 
     def listen(self) -> None:
@@ -59,8 +69,13 @@ class StopSignal:
         """Return once a stop was asked for."""
         await self._asked.wait()
 
+    def grace_seconds(self, usual_seconds: float) -> float:
+        """How long runs may finish, as the stop was asked for."""
+        return min(usual_seconds, SOON_SECONDS) if self._soon else usual_seconds
+
     def _take_orders(self, orders: int) -> None:
         order = os.read(orders, 64)
+        self._soon = order == ORDER_TO_STOP_SOON
         self._begin_from_outside("the supervisor" if order else "the supervisor is gone")
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
@@ -76,6 +91,29 @@ class StopSignal:
     def _begin(self, name: str) -> None:
         log.info("%s: stopping", name)
         self._asked.set()
+
+
+@contextmanager
+def woken_by_signals(on_stop: Callable[[int], None]) -> Iterator[int]:
+    """Take over the stop signals and SIGCHLD inside the block; the pipe that is readable after one came. Only the main thread may."""
+    ours, theirs = os.pipe()
+    for end in (ours, theirs):
+        os.set_blocking(end, False)
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGCHLD:
+            on_stop(number)
+
+    before = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, on_signal) for number in (*STOP_SIGNALS, signal.SIGCHLD)}
+    try:
+        yield ours
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        os.close(ours)
+        os.close(theirs)
 
 
 def leave_runs_behind() -> NoReturn:

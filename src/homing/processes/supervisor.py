@@ -10,10 +10,9 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from homing.clock import Clock, SystemClock
 from homing.config.settings import Settings
@@ -21,7 +20,7 @@ from homing.processes.crew import crew_shown
 from homing.processes.endpoint import where
 from homing.processes.plan import StopPlan
 from homing.processes.reports import FOLDER
-from homing.processes.signals import HARD_STOP, STOP_SIGNALS
+from homing.processes.signals import HARD_STOP, ORDER_TO_STOP, STOP_SIGNALS, woken_by_signals
 
 log = logging.getLogger("homing.supervisor")
 
@@ -35,8 +34,6 @@ REPORTING_SECONDS = 2.0
 
 HOPELESS = frozenset({2, 3, 4})
 """Exit codes that, at the first start of a worker, end everything: usage, configuration, servers. Starting again would not mend them."""
-
-ORDER_TO_STOP = b"stop\n"
 
 
 class Place:
@@ -66,6 +63,10 @@ class Place:
         self.starts += 1
         self.started_at = now
 
+    def exit_code(self) -> int | None:
+        """The code of a worker that has ended and was not taken note of; for whoever does not reap all children alike."""
+        return None if self._process is None else self._process.poll()
+
     def ended(self, code: int, now: float) -> float:
         """Take note of the worker's end; the pause before the next one, in seconds."""
         if self._process is not None:
@@ -77,12 +78,12 @@ class Place:
         self.due_at = now + pause_seconds
         return pause_seconds
 
-    def order_stop(self) -> None:
+    def order_stop(self, order: bytes = ORDER_TO_STOP) -> None:
         """Tell the worker to stop in good order."""
         if self._process is None or self._process.stdin is None:
             return
         with suppress(BrokenPipeError):  # it has ended, and will be reaped
-            self._process.stdin.write(ORDER_TO_STOP)
+            self._process.stdin.write(order)
             self._process.stdin.flush()
 
     def kill(self) -> None:
@@ -126,7 +127,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until a stop has ended; the exit code: 0, or that of the worker that ended worst, or of a hopeless start."""
-        with self._woken_by_signals() as wakeup:
+        with woken_by_signals(self._signals.append) as wakeup:
             while True:
                 now = self._clock.monotonic()
                 self._reap(now)
@@ -221,27 +222,6 @@ class Supervisor:
         timeout = max(0.0, min(due) - now) if due else None
         if select.select([wakeup], [], [], timeout)[0]:
             os.read(wakeup, 4096)
-
-    @contextmanager
-    def _woken_by_signals(self) -> Iterator[int]:
-        """Take over the stop signals and SIGCHLD; the pipe that is readable after one came."""
-        ours, theirs = os.pipe()
-        for end in (ours, theirs):
-            os.set_blocking(end, False)
-        before = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
-        handlers = {number: signal.signal(number, self._on_signal) for number in (*STOP_SIGNALS, signal.SIGCHLD)}
-        try:
-            yield ours
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(before)
-            os.close(ours)
-            os.close(theirs)
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if number != signal.SIGCHLD:
-            self._signals.append(number)
 
 
 def supervise(commands: Sequence[Sequence[str]], settings: Settings) -> int:

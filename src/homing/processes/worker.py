@@ -97,7 +97,7 @@ async def _run(
         end.start()
         process.standing.drain()
         all_ended, _ = await asyncio.gather(
-            worker.stop(plan.grace_seconds),
+            worker.stop(stop.grace_seconds(plan.grace_seconds)),
             relay.stop() if relay is not None else asyncio.sleep(0),
         )
     log.info("stopped")
