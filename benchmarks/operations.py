@@ -17,6 +17,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import asyncpg
+from prometheus_client import generate_latest
 
 from benchmarks.seen import fill
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey, stop_with_parent
@@ -61,6 +62,12 @@ def _time(do: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
+def _burn(do: Callable[[], object]) -> float:
+    began = time.thread_time()
+    do()
+    return (time.thread_time() - began) * 1000
+
+
 async def register(database_url: str, engine: RedisEngine, queues: int) -> None:
     """Queues with jobs, known to the ledger."""
     connection = await asyncpg.connect(database_url)
@@ -96,6 +103,7 @@ async def measure(database_url: str, redis_url: str, rows: int, queues: int) -> 
     server = HealthServer("127.0.0.1:0", answers_of(standing, collector, metrics.registry))
     server.start()
     size = len(await asyncio.to_thread(get, server.address, METRICS))
+    tell("scrape, its processor time alone", [_burn(lambda: generate_latest(metrics.registry)) for _ in range(ASKED)])
     tell(f"scrape, {size:,} bytes", await asyncio.to_thread(time_answers, server.address, METRICS))
     tell("verdict", await asyncio.to_thread(time_answers, server.address, VERDICT))
     await while_it_hangs(database_url, collector, server.address)

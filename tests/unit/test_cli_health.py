@@ -13,6 +13,14 @@ from homing.processes.http import HealthServer, answer_json
 STALLED = {"text": "topic a\x1b[31m: 3 events wait", "remedy": "no relay lives, start one"}
 
 
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
     """A process that is live, not ready, and where nothing flows."""
@@ -45,6 +53,20 @@ def test_the_answer_is_one_line_and_a_code(
     assert capsys.readouterr().out == line + "\n"
     assert main(["--json", "health", *question]) == code
     assert json.loads(capsys.readouterr().out)["good"] is (code is Exit.DONE)
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_an_address_of_version_6_is_asked_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In brackets, as in a URL; a server that listens everywhere is asked at home."""
+    server = HealthServer("[::1]:0", {"/livez": lambda: answer_json({"live": True}, good=True)})
+    server.start()
+    assert server.address.startswith("[::1]:")
+    monkeypatch.setenv("HOMING_HTTP_ADDRESS", server.address.replace("::1", "::"))
+    assert main(["health"]) == Exit.DONE
+    server.close()
+    assert capsys.readouterr().out == "live\n"
 
 
 def test_nobody_there_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
