@@ -10,15 +10,17 @@ from redis import Redis
 
 from homing.embedded import EmbeddedValkey
 from homing.ids import JobId, LeaseToken
+from homing.queue.browse import JobState, SteeredEngine
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.memory import MemoryEngine
 from homing.queue.parked import ParkedKind
-from homing.queue.port import ClaimRequest, Engine, Finished, Idle
+from homing.queue.port import ClaimRequest, Finished, Idle
 from homing.queue.redis import RedisEngine
 from tests.contract.conftest import QUEUE, job
 
 IDS = ["a", "b", "c", "d", "e"]
 CALLS = ["add", "add", "claim", "claim", "complete", "fail", "retry", "park", "unpark", "release", "remove", "extend"]
+PEOPLE = ["promote", "rerun", "drain"]
 KINDS = [ParkedKind("new"), ParkedKind("new", version=2), ParkedKind("new", "some.one")]
 KEEPS = st.sampled_from([KeepRule(), KeepRule(count=0), KeepRule(count=1), KeepRule(age_seconds=3600)])
 
@@ -40,7 +42,7 @@ class Step:
 STEPS = st.lists(
     st.builds(
         Step,
-        call=st.sampled_from(CALLS),
+        call=st.sampled_from(CALLS + PEOPLE),
         which=st.integers(0, 5),
         job_id=st.sampled_from(IDS),
         priority=st.sampled_from([0, 0, 1, 2]),
@@ -56,15 +58,18 @@ STEPS = st.lists(
 class Player:
     """Plays steps on one engine and writes down what every call and every look answered."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SteeredEngine) -> None:
         self._engine = engine
         self._claimed: list[ClaimedJob] = []
         self._tokens = 0
+        self._parked_is_told = True  # until a job leaves in a way that its note does not hear of before it expires
 
     async def play(self, steps: list[Step]) -> list[object]:
-        return [answer for step in steps for answer in (await self._answer(step), *await self._look())]
+        answers = [answer for step in steps for answer in (await self._answer(step), *await self._look())]
+        return [*answers, await self._browse(), await self._show()]
 
     async def _answer(self, step: Step) -> object:
+        self._parked_is_told &= step.call not in {"remove", *PEOPLE}
         if step.call == "add":
             new = job(step.job_id, priority=step.priority, delay_seconds=step.delay_seconds)
             return await self._engine.add(QUEUE, [new])
@@ -72,6 +77,8 @@ class Player:
             return self._note(await self._engine.claim(QUEUE, self._ask()))
         if step.call == "remove":
             return await self._engine.remove(QUEUE, JobId(step.job_id))
+        if step.call in PEOPLE:
+            return await self._steer(step)
         if step.call == "unpark":
             return await self._engine.unpark(QUEUE, KINDS[: step.which])
         if not self._claimed:
@@ -103,7 +110,27 @@ class Player:
 
     async def _look(self) -> tuple[object, object, object]:
         traces = await self._engine.inspect(QUEUE, [JobId(one) for one in IDS])
-        return await self._engine.counts(QUEUE), traces, await self._engine.parked(QUEUE)
+        counts = await self._engine.counts(QUEUE)
+        parked = await self._engine.parked(QUEUE)
+        return counts, traces, parked if self._parked_is_told else None
+
+    async def _steer(self, step: Step) -> object:
+        if step.call == "drain":
+            return await self._engine.drain(QUEUE, delayed=step.flag)
+        if step.call == "promote":
+            return await self._engine.promote(QUEUE, JobId(step.job_id))
+        return await self._engine.rerun(QUEUE, JobId(step.job_id))
+
+    async def _browse(self) -> object:
+        """The jobs of each state; the order of those that started or ended within a millisecond is nobody's promise."""
+        pages = {state: await self._engine.browse(QUEUE, state) for state in JobState}
+        ids = {state: [one.id for one in page.jobs] for state, page in pages.items()}
+        unordered = [state for state in JobState if state.finished or state is JobState.ACTIVE]
+        return ids | {state: sorted(ids[state]) for state in unordered}
+
+    async def _show(self) -> object:
+        shown = [await self._engine.show(QUEUE, JobId(one)) for one in IDS]
+        return [one and (one.state, one.ahead, one.attempts_made, one.starts, one.mark) for one in shown]
 
     def _ask(self) -> ClaimRequest:
         self._tokens += 1

@@ -22,7 +22,7 @@ from homing.queue.memory_queue import MemoryQueue
 
 
 class MemoryBrowsing(MemoryQueue):
-    """The jobs of one queue, for eyes and hands."""
+    """The jobs of one queue, for eyes and hands. Looking moves nothing: a delayed job that is due stays so until the next claim, as in Redis."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         super().__init__(name, clock)
@@ -42,7 +42,6 @@ class MemoryBrowsing(MemoryQueue):
 
     def show(self, job_id: JobId) -> ShownJob | None:
         """One job in full."""
-        self._promote()
         return self._shown(job_id) if job_id in self._entries else None
 
     def terms(self) -> QueueTerms:
@@ -51,7 +50,6 @@ class MemoryBrowsing(MemoryQueue):
 
     def promote(self, job_id: JobId) -> bool:
         """Let a delayed job wait."""
-        self._promote()
         entry = self._entries.get(job_id)
         if entry is None or entry.state is not State.DELAYED:
             return False
@@ -78,7 +76,6 @@ class MemoryBrowsing(MemoryQueue):
 
     def drain(self, *, delayed: bool) -> int:
         """Remove the jobs that wait."""
-        self._promote()
         states = (JobState.WAITING, JobState.PRIORITIZED, *([JobState.DELAYED] if delayed else []))
         return self._remove_all([job_id for state in states for job_id in self._in_order(state)])
 
@@ -90,7 +87,6 @@ class MemoryBrowsing(MemoryQueue):
 
     def _in_order(self, state: JobState) -> list[JobId]:
         """The jobs of a state, the next to run or to leave first."""
-        self._promote()
         match state:
             case JobState.WAITING:
                 return list(self._waiting)

@@ -101,17 +101,19 @@ class MemoryQueue:
         return held
 
     def retry(self, lease: Lease, delay_seconds: float, *, spend_attempt: bool, refund_start: bool = False) -> Held:
-        """Give a job back, after a delay or to the end of the line."""
+        """Give a job back, after a delay or to the end of the line, behind what is due."""
+        at_once = spend_attempt and delay_seconds <= 0
+        if at_once:
+            self._promote()
         entry, held = self._take(lease)
         if entry is None:
             return held
         entry.attempts_made += spend_attempt
         entry.starts -= refund_start
-        if delay_seconds > 0 or not spend_attempt:
-            self._delay(entry, delay_seconds)
-        else:
-            self._promote()
+        if at_once:
             self._line_up(entry)
+        else:
+            self._delay(entry, delay_seconds)
         return held
 
     def release(self, lease: Lease) -> Held:
@@ -130,14 +132,13 @@ class MemoryQueue:
         return held
 
     def parked(self) -> list[ParkedJobs]:
-        """The parked jobs by kind, in order."""
-        self._promote()
-        return count_parked(self._entries.values())
+        """The parked jobs by kind, in order; those whose time is up are parked no more."""
+        return count_parked(entry for entry in self._entries.values() if entry.place[0] > self._now())
 
     def unpark(self, kinds: Collection[ParkedKind]) -> int:
         """Let the parked jobs of these kinds wait, in the order in which they were parked."""
-        self._promote()
-        parked = sorted((entry for entry in self._entries.values() if entry.parked in kinds), key=lambda one: one.place)
+        of_kinds = (entry for entry in self._entries.values() if entry.parked in kinds and entry.place[0] > self._now())
+        parked = sorted(of_kinds, key=lambda one: one.place)
         for entry in parked:
             self._line_up(entry)
         return len(parked)
