@@ -28,7 +28,7 @@ _MEANINGS = {
     Exit.USAGE: "the command line cannot be read",
     Exit.CONFIGURATION: "a setting, the code or the schema cannot work as it is",
     Exit.SERVER: "a server does not answer, or is the wrong one",
-    Exit.REFUSED: "refused: it wants `--yes` or `--force`, or would do nothing",
+    Exit.REFUSED: "refused: it wants `--yes` or `--force`, would do nothing, or is not for production",
     Exit.NO_SUCH_ID: "the id names nothing",
     Exit.INTERNAL: "a mistake in Homing; the traceback says where",
     Exit.HARD_STOP: "stopped before the running jobs had ended; they were given back",

@@ -29,7 +29,7 @@ def audit_verb(
     ] = "1d",
     overdue: Annotated[str, typer.Option(help="How late a routing or a look may be.", metavar="DURATION")] = "5m",
 ) -> None:
-    """Compare what was recorded with what became of it; reads only, PostgreSQL alone is asked."""
+    """Compare what was recorded with what became of it. Reads only, and asks PostgreSQL alone."""
     session = session_of(context)
     moment, late_seconds = read_moment(since, "--since"), _seconds(overdue)
     audit = asyncio.run(_read(session.settings(), moment, late_seconds))

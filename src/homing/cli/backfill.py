@@ -35,7 +35,7 @@ def backfill_verb(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Open deliveries of routed events for a consumer that did not exist then. Running it twice is running it once."""
+    """Open deliveries of old events for a new consumer. Of events that were routed without it; running it twice is running it once."""
     session = session_of(context)
     chosen = Range(
         topic=topic,

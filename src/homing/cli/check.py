@@ -16,7 +16,7 @@ _COLUMNS = ("consumer", "topic", "guarantee", "attempts", "horizon", "time-out")
 
 
 def check_verb(context: typer.Context) -> None:
-    """List the handlers with their guarantees, and everything that is declared wrongly; connects to nothing."""
+    """List the handlers, and whatever is declared wrongly. Shows guarantees, attempts and time-outs; connects to nothing."""
     session = session_of(context)
     settings = session.settings()
     handlers: tuple[Handler, ...] = ()

@@ -45,7 +45,7 @@ def dev_verb(
     app: Annotated[str | None, typer.Option(help="The app object, as module:attribute.", metavar="MODULE:ATTR")] = None,
     no_reload: Annotated[bool, typer.Option("--no-reload", help="Leave the worker alone when a file changes.")] = False,
 ) -> None:
-    """Make the tables and run the handlers while you write them; starts the servers that no URL names, in .homing of this folder."""
+    """Run everything while you write handlers. Makes the tables, starts servers in .homing of this folder where no URL is set, and starts the worker again when a file changes."""
     session = session_of(context)
     session = replace(session, app=app or session.app)
     settings = session.settings()

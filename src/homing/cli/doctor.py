@@ -26,7 +26,7 @@ class ExamineEngine(Protocol):
 
 
 def doctor_verb(context: typer.Context) -> None:
-    """Examine PostgreSQL, Redis, what lies between, and whether the settings fit them; changes nothing."""
+    """Examine the servers, and whether the settings fit them. PostgreSQL, Redis and what lies between; changes nothing."""
     session = session_of(context)
     settings = session.settings()
     app = session.application(settings)

@@ -35,7 +35,7 @@ def health_verb(
     context: typer.Context,
     question: Annotated[Question, typer.Argument(help="live, ready or verdict.")] = Question.LIVE,
 ) -> None:
-    """Ask the worker or relay at HOMING_HTTP_ADDRESS how it does; leaves with 0 when it is well, 1 when not, 4 when nobody answers."""
+    """Ask the worker or relay on this machine how it does. It answers at HOMING_HTTP_ADDRESS; leaves with 0 when it is well, 1 when not, 4 when nobody answers."""
     session = session_of(context)
     good, document = ask(session.settings().http_address, PATHS[question])
     if session.json:

@@ -42,7 +42,7 @@ def list_verb(context: typer.Context) -> None:
 
 
 def pause_verb(context: typer.Context, queues: Names, *, why: WhyOption = None) -> None:
-    """Let no worker start a job of these queues until somebody resumes them, whatever becomes of the engine's data."""
+    """Let no worker start a job of these queues. It holds until somebody resumes them, whatever becomes of the engine's data."""
     _steer(context, "pause", pause, queues, person(why))
 
 

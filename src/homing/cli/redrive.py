@@ -87,7 +87,7 @@ def redrive_verb(
     stop: StopOption = None,
     list_: ListOption = False,
 ) -> None:
-    """Run dead deliveries again: those that every given condition fits. Ctrl-C pauses; a relay takes over from a killed command."""
+    """Run dead deliveries again. Every condition that is given must fit; Ctrl-C pauses; a relay takes over from a killed command."""
     session = session_of(context)
     chosen = choose(
         consumer, queue, kind, fingerprint, error_class, error_text, since, until, ids=ids, everything=everything

@@ -7,7 +7,7 @@ from homing.cli.session import session_of
 
 
 def settings_verb(context: typer.Context) -> None:
-    """Show every setting, its value (passwords masked) and its source."""
+    """Show every setting with its source; passwords are masked."""
     session = session_of(context)
     lines = session.settings().describe()
     if session.json:

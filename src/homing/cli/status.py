@@ -34,7 +34,7 @@ def status_verb(
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when work stands still.")] = False,
 ) -> None:
-    """Answer four questions in one screen: is work flowing, how old is the oldest, what is failing, what is nobody's."""
+    """Answer four questions in one screen. Is work flowing, how old is the oldest, what is failing, what is nobody's."""
     session = session_of(context)
     if watch:
         with until_interrupted():

@@ -28,7 +28,7 @@ def tail_verb(
     consumer: Annotated[str | None, typer.Option(help="Of this consumer alone.", metavar="QUEUE.JOB")] = None,
     queue: Annotated[str | None, typer.Option(help="Of this queue alone.")] = None,
 ) -> None:
-    """Follow what happens until Ctrl-C: deliveries as they settle, every death, and what people do.
+    """Follow deliveries, deaths and deeds until Ctrl-C.
 
     A delivery is shown when it settles within a minute after its event was recorded; later ones are counted by `homing top`. Deaths are
     shown whenever they happen, and what people do unless a consumer or a queue is named.

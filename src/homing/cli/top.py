@@ -43,9 +43,9 @@ def top_verb(
     once: Annotated[bool, typer.Option("--once", help="Two looks, one table.")] = False,
     every: Annotated[str, typer.Option(help="How long between two looks.", metavar="DURATION")] = "2s",
 ) -> None:
-    """Show how many deliveries a second settle and die, per consumer, and what waits in the queues; until Ctrl-C.
+    """Show the pace of every consumer and what waits, until Ctrl-C.
 
-    The pace is reckoned from two looks at the ledger; deliveries of events that were recorded more than a minute before they were routed
+    The pace is how many deliveries a second settle and die, reckoned from two looks at the ledger; deliveries of events that were recorded more than a minute before they were routed
     are missed when they are routed and settled between two looks.
     """
     session = session_of(context)

@@ -52,7 +52,7 @@ def worker_verb(
     no_relay: Annotated[bool, typer.Option("--no-relay", help="Leave routing and repair to `homing relay`.")] = False,
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
-    """Run the handlers, and the relay with them, until SIGTERM or SIGINT."""
+    """Run the handlers, and the relay with them. Stops in good order on SIGTERM or SIGINT."""
     session = session_of(context)
     settings = session.settings(worker_queues=queues, worker_processes=processes)
     if settings.worker_processes > 1 and not supervised:
@@ -69,7 +69,7 @@ def worker_verb(
 
 
 def relay_verb(context: typer.Context) -> None:
-    """Route recorded events, hand them to the engine and repair what it loses, until SIGTERM or SIGINT."""
+    """Route events, hand them to the engine, repair its losses. For workers that run with `--no-relay`; stops in good order on SIGTERM or SIGINT."""
     session = session_of(context)
     settings = session.settings()
     app = session.application(settings)
