@@ -49,7 +49,10 @@ def show_lineage(found: Lineage, *, as_json: bool) -> None:
         return
     _show_event(found)
     show_text("")
-    show_list(_DELIVERIES, [_delivery(row) for row in found.deliveries])
+    if found.deliveries:
+        show_list(_DELIVERIES, [_delivery(row) for row in found.deliveries])
+    else:
+        show_text("no consumer has a delivery of it")
     if found.deaths:
         show_text("")
         show_list(_DEATHS, [_death(row) for row in found.deaths])
