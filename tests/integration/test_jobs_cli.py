@@ -19,6 +19,7 @@ from homing.cli.main import main
 from homing.config.settings import Settings
 from homing.durations import seconds
 from homing.ids import DeliveryKey, JobId, new_token
+from homing.queue.browse import QueueTerms
 from homing.queue.job import ClaimedJob, KeepRule, NewJob
 from homing.queue.port import ClaimRequest, QueueSettings
 from homing.queue.redis import RedisEngine
@@ -206,6 +207,24 @@ async def test_queues_are_paused_bounded_and_resumed(settings: Settings, run: Ru
         assert (await run("pause", "wrk"))[0] == Exit.NO_SUCH_ID
         assert (await run("queues", "limit", QUEUE))[0] == Exit.USAGE
         assert (await run("queues", "limit", QUEUE, "--jobs", "1", "--no-limit"))[0] == Exit.USAGE
+
+
+async def test_what_a_person_set_survives_a_loss_without_anybody_watching(settings: Settings, run: Run) -> None:
+    """Paused and bounded while no relay lives, then Redis forgets everything: whoever starts next finds it in the ledger."""
+    async with running(app, quick(settings), worker=False, relay=False):
+        await read(run, "queues", "pause", QUEUE)
+        await read(run, "queues", "limit", QUEUE, "--concurrency", "2")
+    with Redis.from_url(settings.redis_dsn) as client:
+        client.delete(f"{settings.prefix}:{QUEUE}:meta")
+    async with running(app, quick(settings)) as system:
+        assert isinstance(system.engine, RedisEngine)
+        await system.record(Asked())
+
+        async def waits() -> bool:
+            return (await system.engine.counts(QUEUE)).waiting == 1
+
+        await until(waits, what="the job waits")
+        assert await system.engine.terms(QUEUE) == QueueTerms(paused=True, concurrency=2)
 
 
 async def test_cleaning_and_obliterating_ask_twice_where_it_hurts(settings: Settings, run: Run) -> None:
