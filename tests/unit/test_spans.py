@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 from homing import Event
@@ -13,6 +14,7 @@ from homing.errors import PayloadError
 from homing.outbox.recording import prepare
 from homing.trace import Trace, enter_trace, find_spans, read_metadata, write_metadata
 from homing.trace.conventions import Operation
+from homing.trace.spans import tell_once
 from homing.upkeep.doctor import examine_tracing
 from tests.exporting import linked, set_up, traceparent_of
 
@@ -93,6 +95,30 @@ def test_an_sdk_that_is_switched_off_changes_nothing(monkeypatch: pytest.MonkeyP
     with enter_trace(Trace(trace_id="req-1", traceparent=FAR)):
         assert headers_of(Placed()) == [{"traceId": "req-1", "traceparent": FAR}]
     assert headers_of(Placed())[0].keys() == {"traceId"}
+
+
+def test_a_set_up_that_fails_costs_spans_and_no_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a processor of the application raises is told once; the event is recorded with the trace of its request."""
+
+    class Broken(SpanProcessor):
+        def on_start(self, span: object, parent_context: object = None) -> None:
+            if "start" in broken:
+                raise RuntimeError("no disk")
+
+        def on_end(self, span: object) -> None:
+            raise RuntimeError("no network")
+
+    broken = {"start"}
+    tell_once.cache_clear()
+    set_up(monkeypatch).provider.add_span_processor(Broken())
+    with enter_trace(Trace(trace_id="req-1", traceparent=FAR)):
+        assert headers_of(Placed(), Placed()) == [{"traceId": "req-1", "traceparent": FAR}] * 2
+        broken.clear()
+        (headers,) = headers_of(Placed())
+    assert headers["traceparent"] not in {None, FAR}
+    assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["no disk", "no network"]
 
 
 def test_links_are_what_headers_say_each_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Spans of OpenTelemetry, for applications that have set up its SDK, early or late; without one nothing is made and nothing imported."""
 
+import logging
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,6 +10,8 @@ from typing import Any, Literal, Self
 from homing.trace.conventions import ERROR_TYPE, SCHEMA_URL, Operation, asks_for_both, attributes_of
 from homing.trace.entered import Trace
 from homing.trace.propagation import Parent, parse_traceparent
+
+log = logging.getLogger("homing.trace")
 
 Attributes = Mapping[str, str | int | None]
 Beneath = Literal["nothing", "current"] | Parent
@@ -47,7 +50,10 @@ class Span:
         if error is not None:
             self.fail(name_of_error(error))
         _context().detach(self._token)
-        self._span.end()
+        try:
+            self._span.end()
+        except Exception as broken:  # noqa: BLE001 - the application's own processor: work does not fail because it cannot be watched
+            tell_once(name_of_error(broken), str(broken))
 
 
 class SpanMaker:
@@ -70,13 +76,17 @@ class SpanMaker:
         """Start a span; `links` are traceparents, of which the invalid ones are left out. An attribute that is `None` is unknown."""
         known = {name: value for name, value in attributes.items() if value is not None}
         parents = dict.fromkeys(parent for link in links if (parent := parse_traceparent(link)) is not None)
-        span = self._tracer.start_span(
-            f"{operation.verb} {destination}",
-            context=self._parent(beneath),
-            kind=self._api.SpanKind[operation.kind],
-            attributes=attributes_of(operation, destination, both=self._both) | known,
-            links=[self._api.Link(self._far(parent)) for parent in parents],
-        )
+        try:
+            span = self._tracer.start_span(
+                f"{operation.verb} {destination}",
+                context=self._parent(beneath),
+                kind=self._api.SpanKind[operation.kind],
+                attributes=attributes_of(operation, destination, both=self._both) | known,
+                links=[self._api.Link(self._far(parent)) for parent in parents],
+            )
+        except Exception as broken:  # noqa: BLE001 - the application's own sampler or processor, as above
+            tell_once(name_of_error(broken), str(broken))
+            span = self._api.INVALID_SPAN
         return Span(self._api, span)
 
     def _parent(self, beneath: Beneath) -> Any:
@@ -121,6 +131,12 @@ def name_of_error(error: BaseException) -> str:
     """The class of an error as `error.type` has it."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+@lru_cache(maxsize=64)
+def tell_once(error_type: str, text: str) -> None:
+    """Say what is wrong with the SDK's set-up; the same is said again only after much else."""
+    log.warning("spans are lost, the application's OpenTelemetry set-up fails: %s: %s", error_type, text)
 
 
 @lru_cache(maxsize=4)  # an application has one; tests may have some
