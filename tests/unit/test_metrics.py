@@ -1,12 +1,13 @@
 """What a process counts, and how it is read."""
 
 import re
+import threading
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from prometheus_client import generate_latest
+from prometheus_client import Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from homing.metrics import METRICS, Metric, Metrics
@@ -75,6 +76,44 @@ def test_two_apps_in_a_process_do_not_mix() -> None:
     shop, bank = Metrics("shop"), Metrics("bank")
     shop.count(JOB_RUNS, "q", "j", "completed")
     assert 'app="shop"' not in generate_latest(bank.registry).decode()
+
+
+def test_many_threads_lose_no_count() -> None:
+    """Whoever counts while another reads: every value is in the sums once, in its bucket."""
+    metrics = Metrics("shop")
+
+    def count() -> None:
+        for number in range(2_500):
+            metrics.count(JOB_RUNS, "mail", "send", "completed")
+            metrics.observe(JOB_DURATION, "mail", "send", seconds=(0.005, 0.3, 9_999.0)[number % 3])
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        metrics.flush()
+    labels = {"app": "shop", "queue": "mail", "job": "send"}
+    assert metrics.registry.get_sample_value("homing_job_runs_total", labels | {"outcome": "completed"}) == 10_000
+    buckets = {
+        bound: metrics.registry.get_sample_value("homing_job_duration_seconds_bucket", labels | {"le": bound})
+        for bound in ("0.005", "0.25", "0.5", "1800.0", "+Inf")
+    }
+    assert buckets == {"0.005": 3_336, "0.25": 3_336, "0.5": 6_668, "1800.0": 6_668, "+Inf": 10_000}
+    total = metrics.registry.get_sample_value("homing_job_duration_seconds_sum", labels)
+    assert total == pytest.approx(3_336 * 0.005 + 3_332 * 0.3 + 3_332 * 9_999.0)
+
+
+def test_what_the_client_would_have_observed() -> None:
+    """The short way into a histogram leads to what the client's own `observe` does, for every bound and beside it."""
+    metrics = Metrics("shop")
+    theirs = Histogram("theirs", "The same.", registry=metrics.registry, buckets=JOB_DURATION.buckets)
+    for bound in JOB_DURATION.buckets:
+        for value in (bound * 0.999, bound, bound * 1.001, -1.0):
+            metrics.observe(JOB_DURATION, "mail", "send", seconds=value)
+            theirs.observe(value)
+    families = {f.name: f for f in metrics.registry.collect()}
+    ours = [(s.labels["le"], s.value) for s in families["homing_job_duration_seconds"].samples if "le" in s.labels]
+    assert ours == [(s.labels["le"], s.value) for s in families["theirs"].samples if "le" in s.labels]
 
 
 def test_an_sdk_that_comes_later_gets_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

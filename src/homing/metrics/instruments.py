@@ -1,14 +1,17 @@
 """What a process counts: Prometheus instruments in a registry of its own, mirrored to OpenTelemetry where an SDK is set up."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
 
 from homing.metrics.bounded import Bounded
 from homing.metrics.declared import METRICS, Across, Metric
 from homing.metrics.mirror import Collected, Mirror, mirror_of, nothing_collected
+from homing.metrics.pending import PendingCounter, PendingHistogram
 
 LONGEST_LABEL = 200
 """Characters of a label's value that are kept."""
@@ -22,7 +25,8 @@ Child = Counter | Gauge | Histogram
 class Metrics:
     """The instruments of one app in one process; every series carries the app's name.
 
-    Counting never fails and never waits. `families`: those that are counted here, all by default. Labels are given in the order in which the metric declares them.
+    Counting never fails and never waits. What was counted shows as soon as the registry is read, and in the files that several processes
+    share when it is flushed. `families`: those that are counted here, all by default. Labels are given in the order in which the metric declares them.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class Metrics:
         self.error_types = Bounded(MOST_ERROR_TYPES)
         """The names of errors that this process tells apart."""
         self._mirrored = families
+        self.registry.register(_BeforeReading(self))
+        self._pending: dict[tuple[Metric, tuple[str, ...]], PendingCounter | PendingHistogram] = {}
         self._families = {metric: _family(metric, self.registry) for metric in families if not metric.collected}
         self._children: dict[tuple[Metric, tuple[str, ...]], MetricWrapperBase] = {}
         self._mirror: Mirror | None = None
@@ -47,7 +53,7 @@ class Metrics:
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
         """Add to a counter."""
-        self._child(metric, labels).inc(by)  # type: ignore[attr-defined]  # a counter, by its declaration
+        self._add(metric, labels, by)
         if self._mirror is not None:
             self._mirror.count(metric, labels, by)
 
@@ -59,7 +65,7 @@ class Metrics:
 
     def observe(self, metric: Metric, *labels: str, seconds: float) -> None:
         """Put a duration into a histogram."""
-        self._child(metric, labels).observe(seconds)  # type: ignore[attr-defined]  # a histogram, by its declaration
+        self._add(metric, labels, seconds)
         if self._mirror is not None:
             self._mirror.observe(metric, labels, seconds)
 
@@ -71,12 +77,41 @@ class Metrics:
         for labels, value in series.items():
             self.set(metric, *labels, to=value)
 
+    def flush(self) -> None:
+        """Put everything that was counted where it is read."""
+        for pending in tuple(self._pending.values()):
+            pending.flush()
+
+    def _add(self, metric: Metric, labels: tuple[str, ...], value: float) -> None:
+        pending = self._pending.get((metric, labels))
+        if pending is None:
+            child = self._child(metric, labels)
+            made = PendingHistogram(child) if isinstance(child, Histogram) else PendingCounter(cast("Counter", child))
+            pending = self._pending.setdefault((metric, labels), made)
+        pending.add(value)
+        if pending.is_full():
+            pending.flush()
+
     def _child(self, metric: Metric, labels: tuple[str, ...]) -> MetricWrapperBase:
         child = self._children.get((metric, labels))
         if child is None:
             child = self._families[metric].labels(self.app, *map(_label, labels))
             self._children[metric, labels] = child
         return child
+
+
+class _BeforeReading(Collector):
+    """The first of a registry's collectors: whoever reads the registry reads what was counted until then."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Family]:
+        self._metrics.flush()
+        return ()
+
+    def describe(self) -> Iterable[Family]:
+        return ()
 
 
 def _label(value: str) -> str:

@@ -57,6 +57,9 @@ own_metrics = OwnMetrics()
 def count_recorded(topics: Iterable[str]) -> None:
     """Count events that were written."""
     metrics = run_metrics.get() or own_metrics.get()
-    if metrics is not None:
-        for topic, events in Counter(topics).items():
-            metrics.count(declared.EVENTS_RECORDED, topic, by=events)
+    if metrics is None:
+        return
+    for topic, events in Counter(topics).items():
+        metrics.count(declared.EVENTS_RECORDED, topic, by=events)
+    if metrics.registry is REGISTRY:  # nobody else would flush it in a web app of several processes
+        metrics.flush()

@@ -56,6 +56,7 @@ class Pulse:
     async def tick(self) -> Progress:
         """Say everything, and set the timer."""
         self._metrics.find_mirror()
+        self._metrics.flush()
         self._tell_loops()
         self._tell_servers()
         if self._worker is not None:

@@ -11,7 +11,6 @@ from homing.queue.outcome import (
     GivenBack,
     HeldBack,
     KeyPaused,
-    LeaseLost,
     Outcome,
     Parked,
     Paused,
@@ -37,7 +36,7 @@ class RunCounter:
         """Count one run that took `seconds`, its end in the engine included."""
         queue, name = job.lease.queue, job_label(opened)
         self.metrics.count(declared.JOB_RUNS, queue, name, outcome_name(outcome))
-        if isinstance(outcome, LeaseLost) or finished.held is Held.TAKEN:
+        if finished.held is Held.TAKEN:  # which it is for every `LeaseLost` too
             self.metrics.count(declared.LEASES_LOST, queue, name)
         if pause_seconds := asked_pause_seconds(outcome):
             self.metrics.count(declared.THROTTLED, queue, by=pause_seconds)
@@ -45,10 +44,10 @@ class RunCounter:
             self._count_run(opened, outcome, queue, name, seconds)
 
     def _count_run(self, run: Run, outcome: Outcome, queue: str, name: str, seconds: float) -> None:
-        now_seconds = self._clock.now().timestamp()
+        now_seconds, job = self._clock.now().timestamp(), run.job
         self.metrics.observe(declared.JOB_DURATION, queue, name, seconds=seconds)
         opened_at = run.envelope.opened_at
-        if opened_at is not None and run.job.starts == 1 and not is_refunded(outcome):
+        if opened_at is not None and job.starts == 1 and not is_refunded(outcome):
             waited_seconds = now_seconds - seconds + self._ledger.clock_offset_seconds - opened_at.timestamp()
             self.metrics.observe(declared.JOB_WAIT, queue, name, seconds=max(0.0, waited_seconds))
         match outcome:
@@ -61,14 +60,18 @@ class RunCounter:
                 pass  # its death is counted with its letter
             case _:
                 return
-        age_seconds = now_seconds - run.recorded_at.timestamp()
+        age_seconds = now_seconds - job.timestamp_ms / 1000
         self.metrics.observe(declared.JOB_AGE, queue, name, seconds=max(0.0, age_seconds))
 
 
 def is_refunded(outcome: Outcome) -> bool:
     """Whether the run was no start: the next one is the first again."""
     match outcome:
-        case Paused() | KeyPaused() | GivenBack() | Postponed(how="throttled" | "interrupted"):
+        case Completed():  # most are, and a run is counted often
+            return False
+        case Postponed(how=how):
+            return how != "snoozed"
+        case Paused() | KeyPaused() | GivenBack():
             return True
         case _:
             return False
@@ -76,18 +79,14 @@ def is_refunded(outcome: Outcome) -> bool:
 
 def job_label(opened: Run | Parked | Unreadable) -> str:
     """The name of the handler, whatever its producer called the job."""
-    match opened:
-        case Parked():
-            return UNKNOWN
-        case Run(handler=handler):
-            return handler.job_name
-        case Unreadable(case=case):
-            return case.handler.job_name
+    return UNKNOWN if isinstance(opened, Parked) else opened.case.handler.job_name
 
 
 def asked_pause_seconds(outcome: Outcome) -> float:
     """The pause that a handler asked for; 0 where it asked for none."""
     match outcome:
+        case Completed():
+            return 0.0
         case Paused(delay_seconds=seconds) | KeyPaused(delay_seconds=seconds):
             return seconds
         case Postponed(delay_seconds=seconds, how="throttled"):
