@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from homing.config.settings import Settings
@@ -75,9 +77,11 @@ def running(folder: Path, settings: Settings, *arguments: str) -> Iterator[Progr
 def test_stops_in_good_order_when_told(
     tmp_path: Path, settings: Settings, arguments: tuple[str, ...], ready: str, number: signal.Signals
 ) -> None:
-    """One SIGTERM or SIGINT ends an idle process with 0, and every line it wrote is a JSON object."""
+    """It says where it answers, and answers there; one SIGTERM or SIGINT ends it with 0, and every line it wrote is a JSON object."""
     with running(tmp_path, settings, *arguments) as program:
-        wait_until(lambda: program.says(ready), 30, ready)
+        wait_until(lambda: program.says(ready + ", health and metrics at http://127.0.0.1:"), 30, ready)
+        (url,) = [found[0] for line in program.lines() if (found := re.search(r"http://[\d.:]+", str(line["message"])))]
+        wait_until(lambda: httpx.get(f"{url}/readyz").status_code == 200, 10, "it is ready")
         program.process.send_signal(number)
         assert program.process.wait(timeout=30) == 0
         assert program.lines()[-1]["message"] == "stopped"
