@@ -193,5 +193,10 @@ def test_the_texts_name_what_was_found() -> None:
     (retry,) = explain(delayed)
     assert retry.text == "attempt 2 of 8 failed, the next is due in 3m: Timeout: slow"
     assert retry.until == SOON
-    (line,) = explain(facts(delivery=PENDING, engine=engine(JobState.WAITING, ahead=1200)))
-    assert line.text == "it waits in queue work: 1,200 jobs are claimed before it"
+    lines = [explain(facts(engine=engine(JobState.WAITING, ahead=ahead)))[0].text for ahead in (None, 0, 1, 1200)]
+    assert lines == [
+        "it waits in queue work: its turn has not come",
+        "it waits in queue work: it is next",
+        "it waits in queue work: one job is claimed before it",
+        "it waits in queue work: 1,200 jobs are claimed before it",
+    ]

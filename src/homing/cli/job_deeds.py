@@ -121,7 +121,7 @@ def _act(
         async def gather(ledger: Ledger, engine: SteeredEngine) -> list[JobId]:
             return await gather_ids(ledger, engine, found, most)
 
-        ids = run_on_both(session, verb, gather)
+        ids = run_on_both(session, verb, gather, doing="looking for jobs")
     if dry or not ids:
         _tell(session, len(ids), cut=choice is not None and len(ids) == most)
         return
@@ -131,7 +131,7 @@ def _act(
     async def act(ledger: Ledger, engine: SteeredEngine) -> list[Acted]:
         return await act_on_jobs(ledger, engine, deed, ids, person=who, queue=queue)
 
-    acted = run_on_both(session, verb, act)
+    acted = run_on_both(session, verb, act, doing=f"{len(ids):,} jobs")
     show_acted(acted, as_json=session.json)
     if code := exit_of(acted):
         raise typer.Exit(code)

@@ -11,7 +11,7 @@ from homing.queue.browse import JobState
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Ids of jobs, as `homing jobs list` shows them; - reads them from standard input.", metavar="ID…"
+        help="Ids of jobs, as `homing jobs list` shows them; - reads them from standard input.", metavar="ID"
     ),
 ]
 QueueOption = Annotated[str | None, typer.Option("--queue", help="In this queue.")]

@@ -48,7 +48,7 @@ def drain_verb(
     async def act(ledger: Ledger, engine: SteeredEngine) -> int:
         return await drain(ledger, engine, queue, who, delayed=delayed)
 
-    _tell(session, queue, run_on_both(session, "queues drain", act))
+    _tell(session, queue, run_on_both(session, "queues drain", act, doing=f"removing {number:,} jobs"))
 
 
 def clean_verb(
@@ -72,7 +72,7 @@ def clean_verb(
     async def act(ledger: Ledger, engine: SteeredEngine) -> int:
         return await clean(ledger, engine, queue, JobState(state.value), who, older_than_seconds=seconds, most=limit)
 
-    _tell(session, queue, run_on_both(session, "queues clean", act))
+    _tell(session, queue, run_on_both(session, "queues clean", act, doing="removing jobs"))
 
 
 def obliterate_verb(
@@ -98,7 +98,7 @@ def obliterate_verb(
     async def act(ledger: Ledger, engine: SteeredEngine) -> int:
         return await obliterate(ledger, engine, queue, who, force=force)
 
-    _tell(session, queue, run_on_both(session, "queues obliterate", act))
+    _tell(session, queue, run_on_both(session, "queues obliterate", act, doing="removing everything"))
 
 
 def _look(session: Session, verb: str, queue: str) -> QueueLine:

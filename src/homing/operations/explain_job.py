@@ -163,13 +163,24 @@ def _waiting(facts: Facts, engine: JobFacts, job: ShownJob) -> Iterator[Reason]:
             remedy=f"nothing, or `homing queues limit {queue} --concurrency N`",
         )
     yield from _nobody(facts)
-    ahead = "its turn has not come" if job.ahead is None else f"{job.ahead:,} jobs are claimed before it"
     yield Reason(
         because=Because.IN_LINE,
-        text=f"it waits in queue {queue}: {ahead}",
+        text=f"it waits in queue {queue}: {_turn(job.ahead)}",
         remedy="nothing; more workers or more concurrency make the line shorter",
         since=job.added_at,
     )
+
+
+def _turn(ahead: int | None) -> str:
+    match ahead:
+        case None:
+            return "its turn has not come"
+        case 0:
+            return "it is next"
+        case 1:
+            return "one job is claimed before it"
+        case _:
+            return f"{ahead:,} jobs are claimed before it"
 
 
 def _nobody(facts: Facts) -> Iterator[Reason]:
