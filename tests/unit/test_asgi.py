@@ -4,6 +4,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
+from opentelemetry import trace as otel
 
 from homing.asgi import Application, Receive, Scope, Send, TraceMiddleware
 from homing.trace import Trace, current_trace
@@ -44,6 +45,17 @@ async def test_a_traceparent_is_the_trace() -> None:
     trace, headers = await ask([(b"traceparent", TRACEPARENT.encode())])
     assert trace == Trace(trace_id=TRACE_ID, traceparent=TRACEPARENT)
     assert headers == [(b"x-request-id", TRACE_ID.encode())]
+
+
+async def test_a_span_that_was_started_for_the_request_is_its_trace() -> None:
+    """What OpenTelemetry began before us is entered and answered, so that spans, events and responses agree; a request's own id comes back."""
+    span = otel.SpanContext(int(TRACE_ID, 16), int(SPAN_ID, 16), is_remote=False, trace_flags=otel.TraceFlags(1))
+    with otel.use_span(otel.NonRecordingSpan(span)):
+        trace, headers = await ask([])
+        asked, echoed = await ask([(b"x-request-id", b"req-1")])
+    assert trace == asked == Trace(trace_id=TRACE_ID, traceparent=TRACEPARENT)
+    assert headers == [(b"x-request-id", TRACE_ID.encode())]
+    assert echoed == [(b"x-request-id", b"req-1")]
 
 
 async def test_a_request_id_is_the_trace_and_comes_back() -> None:
