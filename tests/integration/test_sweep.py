@@ -361,7 +361,7 @@ async def test_a_relay_that_stops_leaves_the_look_to_the_next(settings: Settings
     async with running(app, quick(settings), worker=False) as system:
 
         async def swept() -> bool:
-            return await system.sql.fetchval("SELECT sweeper IS NOT NULL FROM homing.queues WHERE queue = 'mail'")
+            return bool(await system.sql.fetchval("SELECT sweeper IS NOT NULL FROM homing.queues WHERE queue = 'mail'"))
 
         await until(swept, 5, "the relay has taken the queue")
         assert system.relay is not None
