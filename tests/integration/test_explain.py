@@ -112,6 +112,10 @@ async def test_a_delivery_is_explained_from_line_to_end(settings: Settings) -> N
         assert await because(system, job_id(event)) == [Because.UNKNOWN_TO_WORKERS, Because.IN_LINE]
         await list_worker(system, "work.do")
         assert await because(system, job_id(event)) == [Because.IN_LINE]
+        age = "UPDATE homing.deliveries SET opened_at = opened_at + $1::interval"
+        await system.sql.execute(age, days(-15))
+        assert await because(system, job_id(event)) == [Because.EXPIRED, Because.IN_LINE]
+        await system.sql.execute(age, days(15))
         await pause(system.ledger, engine_of(system), QUEUE, ALICE)
         assert await because(system, job_id(event)) == [Because.PAUSED, Because.IN_LINE]
         both = await explain_id(system.ledger, engine_of(system), str(event.event_id))

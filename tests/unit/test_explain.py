@@ -38,6 +38,7 @@ PENDING = DeliveryFacts(
     names=frozenset({"work.do"}),
     retired_at=None,
     is_foreign=False,
+    deadline_at=SOON,
     letter=None,
 )
 DEAD = replace(PENDING, outcome="dead", settled_at=AGO, letter=LETTER)
@@ -98,6 +99,11 @@ TABLE: list[tuple[list[Because], Facts, str]] = [
     ([Because.NEVER_OPENED, Because.DONE], facts(delivery=replace(PENDING, outcome="done"), generation=3), "backups"),
     ([Because.HELD, Because.IN_LINE], facts(delivery=replace(PENDING, is_held=True), engine=WAITS), "pg_stat_activity"),
     ([Because.RETIRED, Because.IN_LINE], facts(delivery=replace(PENDING, retired_at=AGO), engine=WAITS), "jobs cancel"),
+    (
+        [Because.EXPIRED, Because.IN_LINE],
+        facts(delivery=replace(PENDING, deadline_at=AGO), engine=WAITS),
+        "homing redrive",
+    ),
     ([Because.ENGINE_AWAY], facts(delivery=PENDING, engine_error="Redis does not answer"), "start it again"),
     ([Because.NO_JOB], facts(delivery=PENDING, engine=JobFacts(job=None)), "nothing"),
     ([Because.NO_JOB], facts(delivery=PENDING, engine=JobFacts(job=None), processes=()), "homing relay"),

@@ -54,6 +54,7 @@ class DeliveryFacts:
     names: frozenset[str]
     retired_at: datetime | None
     is_foreign: bool
+    deadline_at: datetime | None
     letter: LetterFacts | None
     is_held: bool = False
 
@@ -110,6 +111,7 @@ class Because(Enum):
     ADOPTED_SOON = "retried in place"
     HELD = "held by a run"
     RETIRED = "consumer retired"
+    EXPIRED = "deadline passed"
     NO_JOB = "no job"
     GHOST = "ghost"
     ADRIFT = "in no list"
@@ -168,7 +170,7 @@ def ledger_reasons(facts: Facts) -> Iterator[Reason]:
         case "dead":
             yield from _dead(facts, delivery)
         case None:
-            yield from _pending(delivery)
+            yield from _pending(facts, delivery)
 
 
 def _event(facts: Facts, event: EventFacts) -> Iterator[Reason]:
@@ -265,7 +267,14 @@ def _dead(facts: Facts, delivery: DeliveryFacts) -> Iterator[Reason]:
     )
 
 
-def _pending(delivery: DeliveryFacts) -> Iterator[Reason]:
+def _pending(facts: Facts, delivery: DeliveryFacts) -> Iterator[Reason]:
+    if delivery.deadline_at is not None and delivery.deadline_at <= facts.now:
+        yield Reason(
+            because=Because.EXPIRED,
+            text="its deadline has passed: it starts no run any more, and is dead as soon as it is claimed or looked for",
+            remedy="see below what kept it waiting; `homing redrive` gives it a new deadline once it is dead",
+            since=delivery.deadline_at,
+        )
     if delivery.retired_at is not None:
         yield Reason(
             because=Because.RETIRED,

@@ -156,6 +156,7 @@ def _delivery_facts(row: Row, *, is_held: bool) -> DeliveryFacts:
         names=frozenset(row["names"]),
         retired_at=row["retired_at"],
         is_foreign=row["is_foreign"],
+        deadline_at=row["deadline_at"],
         letter=None if row["letter"] is None else _letter_facts(row),
         is_held=is_held,
     )
