@@ -15,6 +15,7 @@ from homing.deadletters.filters import Filter
 from homing.durations import milliseconds, seconds
 from homing.ids import DeliveryKey, JobId, new_token
 from homing.ledger.actions import Person
+from homing.ledger.statements import PAYLOADS
 from homing.queue.job import ClaimedJob, NewJob
 from homing.queue.port import ClaimRequest
 from tests.system import System, quick, running, with_sessions
@@ -201,6 +202,21 @@ async def _settle_behind_its_back(system: System, event: Asked) -> None:
 async def _redrive(system: System) -> None:
     """Run all dead letters again."""
     await Campaigns(system.ledger).start(Filter(consumer=CONSUMER), Terms(rate=1000), Person("alice", "fixed"))
+
+
+async def test_what_a_relay_hands_over_or_cannot_is_counted(settings: Settings) -> None:
+    """A delivery for another system is settled when its job was handed over; one whose queue is in doubt was not."""
+    app = Homing("counted-app")
+    app.queue(QUEUE).consumer("print", on=Asked, elsewhere=True)
+    async with running(app, quick(settings), worker=False) as system:
+        assert system.relay is not None
+        relay, event = Numbers(system.relay.metrics.registry), Asked(order_id=uuid4())
+        await system.record(event)
+        await relay.reach(1, "homing_deliveries_settled_total", consumer="counted.print", outcome="done")
+        rows = await system.ledger.fetch(PAYLOADS, event_ids=[event.event_id], consumers=["counted.print"])
+        system.relay.watch.doubt(QUEUE)
+        assert await system.relay.dispatcher.dispatch(rows) == []
+        assert relay.of("homing_relay_dispatched_jobs_total", queue=QUEUE, outcome="failed") == 1
 
 
 async def test_outside_of_runs_recorded_events_are_counted_beside_the_web_apps_own(settings: Settings) -> None:
