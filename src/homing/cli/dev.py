@@ -109,7 +109,7 @@ def _report(session: Session, opened: Opened, applied: list[str]) -> None:
         show_json({"variables": opened.variables, "folders": folders, "applied": applied})
         return
     for name, folder in opened.folders.items():
-        show_text(f"{name} was started here, its data stays in {folder}")
+        show_text(f"{name} runs for this folder, its data stays in {folder}")
     if opened.variables:
         show_text("your application finds them with:")
     for name, url in opened.variables.items():
