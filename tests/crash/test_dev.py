@@ -157,15 +157,15 @@ async def test_running_job_is_given_back_and_runs_on_the_newest_code(
     await child.says("worker ready")
     await ask(database_url)
     await folder.noted("1 old")
-    folder.write("new", ENDLESS)
-    await folder.noted("1 old", "1 new")
+    folder.write("newer", ENDLESS)
+    await folder.noted("1 old", "1 newer")
     folder.write("broken", "def\n")
     await child.says("it starts again when a file has changed")
     assert child.log.count("invalid syntax in 'def'") == 1
     assert "Traceback" not in child.log
     assert below(child) == []
     folder.write("mended")
-    await folder.noted("1 old", "1 new", "1 mended")
+    await folder.noted("1 old", "1 newer", "1 mended")
     assert database_url not in child.log
     assert not (folder.path / ".homing").exists()
 
