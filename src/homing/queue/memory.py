@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from homing.clock import Clock, SystemClock
 from homing.ids import JobId
 from homing.queue.admission import refusal
-from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, JobEnd, KeepRule, Lease, NewJob
 from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.memory_queue import MemoryQueue
 from homing.queue.memory_steering import MemorySteering
@@ -248,30 +248,10 @@ class MemoryEngine(MemorySteering):
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
-        """What the engine knows of these ids, one answer per id."""
-        with self._guard:
-            return [self._queue(queue).trace(job_id) for job_id in ids]
-
-    async def listed(self, queue: str, ids: Collection[JobId]) -> set[JobId]:
-        """Those of `ids` that wait, run or are delayed."""
-        with self._guard:
-            return {job_id for job_id in ids if self._queue(queue).is_listed(job_id)}
-
-    async def ends(self, queue: str, ids: Sequence[JobId]) -> list[JobEnd]:
-        """What finished jobs left behind, one answer per id."""
-        with self._guard:
-            return [self._queue(queue).end(job_id) for job_id in ids]
-
     async def remove(self, queue: str, job_id: JobId) -> bool:
         """Remove a job that nobody is running; `False` when it is leased."""
         with self._guard:
             return self._queue(queue).remove(job_id)
-
-    async def counts(self, queue: str) -> JobCounts:
-        """Jobs of the queue by state."""
-        with self._guard:
-            return self._queue(queue).counts()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,7 @@
 """A queue in memory as people see it, and what they do to it: the same answers as from Redis."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from homing.clock import Clock
@@ -17,6 +18,7 @@ from homing.queue.browse import (
     start_after,
     write_cursor,
 )
+from homing.queue.job import JobCounts, JobEnd
 from homing.queue.memory_entry import State
 from homing.queue.memory_queue import MemoryQueue
 
@@ -43,6 +45,21 @@ class MemoryBrowsing(MemoryQueue):
     def show(self, job_id: JobId) -> ShownJob | None:
         """One job in full."""
         return self._shown(job_id) if job_id in self._entries else None
+
+    def end(self, job_id: JobId) -> JobEnd:
+        """What a finished job left behind."""
+        entry = self._entries.get(job_id)
+        return JobEnd() if entry is None else replace(entry.end, attempts_made=entry.attempts_made)
+
+    def is_listed(self, job_id: JobId) -> bool:
+        """Whether it waits, runs or is delayed."""
+        entry = self._entries.get(job_id)
+        return entry is not None and entry.state not in self._finished
+
+    def counts(self) -> JobCounts:
+        """Jobs by state."""
+        states = [entry.state for entry in self._entries.values()]
+        return JobCounts(**{state.value: states.count(state) for state in State})
 
     def terms(self) -> QueueTerms:
         """What holds the queue back."""

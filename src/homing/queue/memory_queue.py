@@ -3,12 +3,11 @@
 import heapq
 from collections import deque
 from collections.abc import Collection
-from dataclasses import replace
 from itertools import count
 
 from homing.clock import Clock
 from homing.ids import JobId
-from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.memory_entry import Entry, State, count_parked
 from homing.queue.memory_keys import MemoryKeys
 from homing.queue.memory_limits import MemoryLimits
@@ -183,16 +182,6 @@ class MemoryQueue:
             mark=entry.mark,
         )
 
-    def end(self, job_id: JobId) -> JobEnd:
-        """What a finished job left behind."""
-        entry = self._entries.get(job_id)
-        return JobEnd() if entry is None else replace(entry.end, attempts_made=entry.attempts_made)
-
-    def is_listed(self, job_id: JobId) -> bool:
-        """Whether it waits, runs or is delayed."""
-        entry = self._entries.get(job_id)
-        return entry is not None and entry.state not in self._finished
-
     def remove(self, job_id: JobId) -> bool:
         """Remove a job that is not leased; an unknown id is removed already."""
         entry = self._entries.get(job_id)
@@ -207,11 +196,6 @@ class MemoryQueue:
         self._suspects.discard(job_id)
         del self._entries[job_id]
         return True
-
-    def counts(self) -> JobCounts:
-        """Jobs by state."""
-        states = [entry.state for entry in self._entries.values()]
-        return JobCounts(**{state.value: states.count(state) for state in State})
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

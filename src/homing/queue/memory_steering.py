@@ -1,11 +1,13 @@
-"""The part of the engine in memory that people use; nothing that runs jobs needs it."""
+"""The part of the engine in memory that looks at jobs and that people use: nothing in it needs a lease."""
 
 import asyncio
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 
 from homing.ids import JobId
 from homing.queue.browse import JobPage, JobState, Obliterated, QueueTerms, ShownJob
+from homing.queue.job import JobCounts, JobEnd, JobTrace
 from homing.queue.memory_browsing import MemoryBrowsing
 
 
@@ -22,6 +24,26 @@ class MemorySteering(ABC):
     @abstractmethod
     def _forget(self, name: str) -> None:
         """Lose the queue, and let its identity be another."""
+
+    async def inspect(self, queue: str, ids: Sequence[JobId]) -> list[JobTrace]:
+        """What the engine knows of these ids, one answer per id."""
+        with self._guard:
+            return [self._queue(queue).trace(job_id) for job_id in ids]
+
+    async def listed(self, queue: str, ids: Collection[JobId]) -> set[JobId]:
+        """Those of `ids` that wait, run or are delayed."""
+        with self._guard:
+            return {job_id for job_id in ids if self._queue(queue).is_listed(job_id)}
+
+    async def ends(self, queue: str, ids: Sequence[JobId]) -> list[JobEnd]:
+        """What finished jobs left behind, one answer per id."""
+        with self._guard:
+            return [self._queue(queue).end(job_id) for job_id in ids]
+
+    async def counts(self, queue: str) -> JobCounts:
+        """Jobs of the queue by state."""
+        with self._guard:
+            return self._queue(queue).counts()
 
     async def browse(
         self, queue: str, state: JobState, *, after: str | None = None, most: int = 100, newest_first: bool = False
