@@ -7,6 +7,7 @@ from bullmq import Queue  # type: ignore[import-untyped]  # it ships no types
 from redis import Redis
 
 from homing.ids import JobId
+from homing.queue.admission import can_be_job
 from homing.queue.browse import JobPage, JobState, Obliterated, QueueTerms, SteeredEngine, read_cursor, start_after
 from homing.queue.memory import MemoryEngine
 from homing.queue.port import Held, Idle, Limit, QueueSettings
@@ -248,6 +249,13 @@ async def test_the_official_queue_sees_the_same(redis_url: str, redis_prefix: st
     assert (await subject.claim()).lease.job_id == "new"
     await official.close()
     await engine.close()
+
+
+def test_what_is_no_job_is_not_taken_for_one() -> None:
+    """The queue's own keys, a job's lock and logs, and bytes that are no text; counted ids and scheduled runs are jobs."""
+    assert [can_be_job(name) for name in ("17", "a.b", "\x1b", "repeat:nightly:1700000000000")] == [True] * 4
+    no_jobs = ("", "meta", "wait", "a:lock", "repeat:nightly", "repeat:nightly:17:logs", "homing:parked", "\udcff")
+    assert [can_be_job(name) for name in no_jobs] == [False] * 8
 
 
 def test_where_the_next_page_begins() -> None:

@@ -288,6 +288,11 @@ async def test_nothing_that_strangers_wrote_breaks_the_terminal(settings: Settin
             assert len(said) < 20_000
         _, listed, _ = await run("jobs", "list")
         assert len(listed.splitlines()) == 3
+        for no_job in ("\udcff", "evil:logs", "meta", "wait", "\x00", ":"):
+            assert (await run("jobs", "show", no_job))[0] == Exit.NO_SUCH_ID
+            assert (await run("jobs", "explain", no_job))[0] == Exit.NO_SUCH_ID
+            assert (await run("jobs", "remove", "--yes", no_job))[0] == Exit.NO_SUCH_ID
+        assert (await run("jobs", "promote", "evil", "--why", "\udcff\x1b[2J"))[0] == Exit.REFUSED
 
 
 @pytest.mark.parametrize("away", ["REDIS_URL", "DATABASE_URL"])

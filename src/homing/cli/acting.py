@@ -18,7 +18,7 @@ def person(why: str | None) -> Person:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user id without a name
         user = "unknown"
-    return Person(clean(f"{user}@{socket.gethostname()}"), why)
+    return Person(clean(f"{user}@{socket.gethostname()}"), None if why is None else clean(why))
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -10,6 +10,7 @@ from homing.ids import DeliveryKey, JobId
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import QUEUES
+from homing.queue.admission import can_be_job
 from homing.queue.browse import JobState, ListedJob, ShownJob, SteeredEngine
 from homing.schema.statement import load
 
@@ -158,11 +159,11 @@ async def find_jobs(
     ledger: Ledger, engine: SteeredEngine, ids: Sequence[JobId], queue: str | None = None
 ) -> dict[JobId, str]:
     """In which queue each of these ids is a job; those that are nowhere are left out. Constant time for each id and queue."""
-    queues = await _queues(ledger, queue)
-    traces = await asyncio.gather(*(engine.inspect(name, ids) for name in queues))
+    queues, asked = await _queues(ledger, queue), [job_id for job_id in ids if can_be_job(job_id)]
+    traces = await asyncio.gather(*(engine.inspect(name, asked) for name in queues))
     found: dict[JobId, str] = {}
     for name, of_queue in zip(queues, traces, strict=True):
-        found |= {job_id: name for job_id, trace in zip(ids, of_queue, strict=True) if trace.exists}
+        found |= {job_id: name for job_id, trace in zip(asked, of_queue, strict=True) if trace.exists}
     return found
 
 

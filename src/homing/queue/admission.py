@@ -20,6 +20,20 @@ def refusal(job: NewJob) -> str | None:
     return _refused_id(job.id) or _refused_terms(job) or _refused_text(job)
 
 
+def can_be_job(job_id: str) -> bool:
+    """Whether a job may have this id, whoever added it: else it names another key of its queue, or no key at all.
+
+    Of ids with colons BullMQ has those of scheduled runs, `repeat:<schedule>:<time>`; a job's lock and logs are named likewise.
+    """
+    try:
+        job_id.encode()
+    except UnicodeEncodeError:
+        return False
+    if ":" not in job_id:
+        return bool(job_id) and job_id not in RESERVED_IDS
+    return job_id.startswith("repeat:") and job_id.rpartition(":")[2].isdecimal()
+
+
 def _refused_id(job_id: str) -> str | None:
     if not job_id or len(job_id) > LONGEST_ID:
         return f"a job id has 1 to {LONGEST_ID} characters, not {len(job_id)}"
