@@ -169,23 +169,3 @@ async def test_the_command_cancels_and_tells_by_its_exit_code(settings: Settings
         assert (await run("jobs", "cancel", "--yes", job_id(event)))[0] == Exit.REFUSED
         assert (await system.engine.counts(QUEUE)).waiting == 0
         assert await system.sql.fetchval("SELECT reason FROM homing.operator_actions") == "typo"
-
-
-async def test_the_commands_list_and_release_parked_events(settings: Settings, run: Run) -> None:
-    """What cannot be routed is listed with its error, and released by its id; what is not parked is an unknown id."""
-    async with running(app, quick(settings), worker=False, relay=False) as system:
-        event = Asked()
-        await system.record(event)
-        await system.sql.execute("UPDATE homing.outbox_events SET parked_error = 'broken'")
-        code, said = await run("events", "parked")
-        (listed,) = json.loads(said)
-        assert (code, listed["event"], listed["topic"], listed["error"]) == (
-            0,
-            str(event.event_id),
-            "cancel.asked",
-            "broken",
-        )
-        assert (await run("events", "release", str(event.event_id)))[0] == Exit.REFUSED
-        assert await run("events", "release", "--yes", str(event.event_id)) == (0, '{"released": 1}\n')
-        assert (await run("events", "release", "--yes", str(event.event_id)))[0] == Exit.NO_SUCH_ID
-        assert json.loads((await run("events", "parked"))[1]) == []
