@@ -151,6 +151,23 @@ async def test_jobs_get_another_turn_by_id_and_by_choice(settings: Settings, run
         assert await actions(system) == [("retry", 1), ("retry", 2), ("retry", 2), ("promote", 2), ("remove", 1)]
 
 
+async def test_an_id_of_two_queues_is_nobodys(settings: Settings, run: Run) -> None:
+    """BullMQ counts ids per queue: nothing is shown or touched before the queue is named."""
+    both = Homing("jobs-cli")
+    for name in (QUEUE, "mail"):
+        both.queue(name, global_concurrency=9)
+    async with running(both, quick(settings), worker=False, relay=False) as system:
+        with Redis.from_url(settings.redis_dsn) as client:
+            for name in (QUEUE, "mail"):
+                client.rpush(f"{settings.prefix}:{name}:wait", "17")
+                client.hset(f"{settings.prefix}:{name}:17", "name", "do")
+        for verb in (("show",), ("explain",), ("remove", "--yes")):
+            code, _, error = await run("jobs", *verb, "17")
+            assert (code, "queues mail and work both have a job '17': say --queue" in error) == (Exit.REFUSED, True)
+        assert (await read(run, "jobs", "remove", "--yes", "--queue", "mail", "17"))[0]["queue"] == "mail"
+        assert [(await system.engine.counts(name)).waiting for name in ("mail", QUEUE)] == [0, 1]
+
+
 async def test_a_removed_job_of_an_open_delivery_is_told_to_come_back(settings: Settings, run: Run) -> None:
     """It says so, and the look makes it again; a drain says so before it asks, and its jobs come back too."""
     async with running(app, quick(settings, look=seconds(60)), worker=False) as system:

@@ -158,12 +158,18 @@ async def gather_ids(ledger: Ledger, engine: SteeredEngine, choice: Choice, most
 async def find_jobs(
     ledger: Ledger, engine: SteeredEngine, ids: Sequence[JobId], queue: str | None = None
 ) -> dict[JobId, str]:
-    """In which queue each of these ids is a job; those that are nowhere are left out. Constant time for each id and queue."""
+    """In which queue each of these ids is a job; those that are nowhere are left out. Constant time for each id and queue.
+
+    BullMQ counts ids per queue: one that several queues have is `Refused`, so that nobody acts on another job than he meant.
+    """
     queues, asked = await _queues(ledger, queue), [job_id for job_id in ids if can_be_job(job_id)]
     traces = await asyncio.gather(*(engine.inspect(name, asked) for name in queues))
     found: dict[JobId, str] = {}
     for name, of_queue in zip(queues, traces, strict=True):
-        found |= {job_id: name for job_id, trace in zip(asked, of_queue, strict=True) if trace.exists}
+        here = {job_id: name for job_id, trace in zip(asked, of_queue, strict=True) if trace.exists}
+        if double := sorted(found.keys() & here.keys()):
+            raise Refused(f"queues {found[double[0]]} and {name} both have a job {str(double[0])!r}: say --queue")
+        found |= here
     return found
 
 
