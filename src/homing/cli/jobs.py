@@ -1,8 +1,7 @@
 """`homing jobs`: single jobs are listed, shown, explained and cancelled."""
 
-import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,14 +9,14 @@ from homing.cli.acting import confirm, person
 from homing.cli.engines import run_on_both
 from homing.cli.exits import Exit
 from homing.cli.job_deeds import promote_verb, remove_verb, retry_verb
-from homing.cli.job_options import NameOption, QueueOption, StateOption, WhyOption, YesOption
+from homing.cli.job_options import NameOption, QueueOption, StateOption, WhyOption, YesOption, read_job_ids
 from homing.cli.job_report import LONGEST_ID, show_explained, show_jobs, show_one
 from homing.cli.output import show_json, show_table
 from homing.cli.session import session_of
 from homing.deadletters.report import clean_line
 from homing.ids import JobId
 from homing.ledger.ledger import Ledger
-from homing.operations.cancel import Cancelled, cancel
+from homing.operations.cancel import Answer, Cancelled, cancel
 from homing.operations.explaining import Explained, explain_id
 from homing.operations.jobs import Choice, JobList, list_jobs, show_job
 from homing.queue.browse import ShownJob, SteeredEngine
@@ -111,7 +110,7 @@ def cancel_verb(
 ) -> None:
     """Settle deliveries as cancelled and take their jobs out of the queue. One that is only removed in a queue tool comes back."""
     session = session_of(context)
-    job_ids = list(dict.fromkeys(sys.stdin.read().split() if ids == ["-"] else ids))
+    job_ids = read_job_ids(ids)
     confirm(f"Cancel {len(job_ids)} deliveries for good?", yes=yes)
     who = person(why)
 
@@ -129,15 +128,15 @@ def cancel_verb(
         raise typer.Exit(code)
 
 
-def exit_of(answers: Sequence[Any]) -> Exit | None:
+def exit_of(answers: Sequence[Cancelled]) -> Exit | None:
     """The code for a list of answers: unknown ids before those that were not cancelled; `None` when all of them were."""
-    if any(each.answer.name == "UNKNOWN" for each in answers):
+    if any(each.answer is Answer.UNKNOWN for each in answers):
         return Exit.NO_SUCH_ID
     return None if all(each.answer.is_cancelled for each in answers) else Exit.REFUSED
 
 
-def _words(cancelled: Any) -> str:
-    text: str = cancelled.answer.value
+def _words(cancelled: Cancelled) -> str:
+    text = cancelled.answer.value
     return text if cancelled.outcome is None else f"{text}: {cancelled.outcome}"
 
 
