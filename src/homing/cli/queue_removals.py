@@ -91,7 +91,7 @@ def obliterate_verb(
     line = _look(session, "queues obliterate", queue)
     if line.counts.active and not force:
         raise Refused(f"{line.counts.active} jobs of queue {queue} run: pause it and wait, or say --force")
-    confirm(f"Remove everything in queue {clean_line(queue)}? {_COME_BACK.capitalize()}, and it stays paused.", yes=yes)
+    confirm(f"Remove everything in queue {clean_line(queue)}? It stays paused. {_COME_BACK.capitalize()}.", yes=yes)
     _name_again(queue, again)
     who = person(why)
 
@@ -99,6 +99,8 @@ def obliterate_verb(
         return await obliterate(ledger, engine, queue, who, force=force)
 
     _tell(session, queue, run_on_both(session, "queues obliterate", act, doing="removing everything"))
+    if not session.json:
+        show_text(f"the queue is paused: `homing resume {clean_line(queue)}` lets it run")
 
 
 def _look(session: Session, verb: str, queue: str) -> QueueLine:
@@ -127,4 +129,4 @@ def _tell(session: Session, queue: str, removed: int) -> None:
     if session.json:
         show_json({"queue": queue, "removed": removed})
     else:
-        show_text(f"{removed:,} jobs of {clean_line(queue)} removed; {_COME_BACK}")
+        show_text(f"{removed:,} jobs of {clean_line(queue)} removed")
