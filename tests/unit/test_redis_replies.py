@@ -14,6 +14,7 @@ from homing.queue.redis.replies import ResponseError, error_of_reply
         ("OOM command not allowed when used memory > 'maxmemory'.", ServerUnavailable),
         ("ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed", ServerUnavailable),
         ("ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY no", ServerUnavailable),
+        ("UNBLOCKED force unblock from blocking operation, instance state changed", ServerUnavailable),
         ("MASTERDOWN Link with MASTER is down", ServerUnavailable),
         ("BUSY Redis is busy running a script", ServerUnavailable),
         ("CLUSTERDOWN The cluster is down", ServerUnavailable),

@@ -12,6 +12,7 @@ _SENTENCES: dict[type[HomingError], dict[str, str]] = {
         "LOADING": "is still loading its data",
         "READONLY": "is a read-only replica, so a failover is under way or the URL points at the wrong node",
         "OOM": "has reached maxmemory and refuses writes: give it more memory or remove finished jobs",
+        "UNBLOCKED": "is changing its role, from master to replica or back",
         "MASTERDOWN": "is a replica without a master",
         "BUSY": "is busy with a long script",
         "UNKILLABLE": "is busy with a long script",
