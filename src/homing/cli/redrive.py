@@ -41,7 +41,7 @@ from homing.ledger.ledger import Ledger
 
 _DEFAULTS = Terms()
 _TRANSACTIONS = 8
-"""How many letters of a campaign are redriven at the same time: a slow disk would make one after the other a long wait."""
+"""How many letters of a campaign are redriven at the same time: one after the other, each would wait for the round trips of the one before."""
 
 IdsOption = Annotated[list[str] | None, typer.Option("--id", help="This letter; - reads ids from stdin.", metavar="ID")]
 EverythingOption = Annotated[bool, typer.Option("--everything", help="Every open letter.")]
