@@ -480,16 +480,6 @@ async def test_reasons_may_hold_anything(subject: Subject) -> None:
     assert trace.failed_reason.startswith("bad ")
 
 
-async def test_only_one_wait_at_a_time(subject: Subject) -> None:
-    """A second wait beside a sleeping one is a mistake and says so."""
-    waiting = asyncio.create_task(subject.engine.wait([QUEUE], 10.0))
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="already waiting"):
-        await subject.engine.wait([QUEUE], 1.0)
-    await subject.engine.interrupt()
-    await waiting
-
-
 async def _claimed(subject: Subject) -> ClaimedJob | None:
     claimed = await subject.engine.claim(QUEUE, ask())
     return claimed if isinstance(claimed, ClaimedJob) else None
