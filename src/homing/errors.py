@@ -76,6 +76,10 @@ class Refused(HomingError):  # noqa: N818 - the answer, as it is told
     """What was asked would do harm or nothing: the text says why, and what would be accepted."""
 
 
+class NotPermitted(Refused):
+    """Whoever asked has a role that does not allow it: somebody with the role that the text names may."""
+
+
 class UnknownId(HomingError):  # noqa: N818 - as above
     """An id names nothing that the ledger has (or has any more)."""
 

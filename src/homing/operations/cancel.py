@@ -53,6 +53,7 @@ async def cancel(ledger: Ledger, engine: Engine, job_ids: Sequence[str], person:
     Rows that a handler's transaction holds are not waited for. Each page is one transaction, which also keeps who did it; a job whose
     removal fails afterwards runs no more all the same, because its row is asked first.
     """
+    person.require("cancel")
     answers: list[Cancelled] = []
     for start in range(0, len(job_ids), PAGE):
         answers += await _cancel_page(ledger, engine, job_ids[start : start + PAGE], person)

@@ -199,6 +199,7 @@ async def act_on_jobs(
     The deed is the engine's, which knows no transaction of the ledger: who does it, and to which jobs, is kept right before. A page whose
     end was not seen may be said again: what moved meanwhile is left as it is.
     """
+    person.require(deed.value)
     acted: list[Acted] = []
     for start in range(0, len(ids), PAGE):
         acted += await _act_on_page(ledger, engine, deed, ids[start : start + PAGE], person=person, queue=queue)

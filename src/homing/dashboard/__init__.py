@@ -1,0 +1,1 @@
+"""The pages: what operators see and do, in a browser."""
