@@ -40,6 +40,7 @@ SERVER = ServerFacts(
     appends_to_disk=True,
 )
 CHECKUP: dict[str, Any] = {
+    "on_cluster": False,
     "label": "redis://there",
     "facts": SERVER,
     "clock_offset_seconds": 0.0,

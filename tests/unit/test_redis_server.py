@@ -53,10 +53,11 @@ def test_servers_that_pass_by_themselves_are_unavailable() -> None:
             judge(**state)
 
 
-def test_clusters_are_refused() -> None:
-    """A cluster node is named as such before anything is written to it."""
-    with pytest.raises(UnsuitableServer, match="Cluster"):
+def test_a_cluster_is_taken_where_the_url_says_so() -> None:
+    """A node of a cluster that the URL takes for a single server is named as such before anything is written to it."""
+    with pytest.raises(UnsuitableServer, match=r"redis\+cluster://"):
         judge(cluster_enabled="1")
+    assert concerns(server_facts(GOOD | {"cluster_enabled": "1"}), "there", allow_lossy=False, on_cluster=True) == []
 
 
 def test_eviction_is_refused_unless_forced() -> None:

@@ -4,25 +4,59 @@ import ssl
 
 import pytest
 
+from homing.config.redis_url import Address, Credentials, Tls, Topology
 from homing.errors import ConfigurationError
 from homing.queue.redis import RedisUrl, parse_url
+
+
+def at(host: str = "localhost", port: int = 6379, **parts: object) -> RedisUrl:
+    """A single server with `parts`."""
+    return RedisUrl(nodes=(Address(host, port),), **parts)  # type: ignore[arg-type]  # each test names the parts it needs
+
+
+THREE = (Address("a", 1), Address("b", 26379), Address("::1", 3))
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("redis://cache", RedisUrl(host="cache")),
-        ("redis://", RedisUrl()),
-        ("redis://cache:6380/3", RedisUrl(host="cache", port=6380, db=3)),
-        ("redis://cache/?db=2", RedisUrl(host="cache", db=2)),
-        ("redis://:p%40ss%2F%23@cache", RedisUrl(host="cache", password="p@ss/#")),
-        ("redis://shop:s3cret@cache/1", RedisUrl(host="cache", user="shop", password="s3cret", db=1)),
-        ("redis://[::1]:7000", RedisUrl(host="::1", port=7000)),
-        ("rediss://cache", RedisUrl(host="cache", tls=True)),
-        ("rediss://cache?ssl_cert_reqs=none", RedisUrl(host="cache", tls=True, verify_tls=False)),
-        ("rediss://cache?ssl_ca_certs=/ca.pem", RedisUrl(host="cache", tls=True, ca_file="/ca.pem")),
-        ("unix:///run/redis.sock", RedisUrl(path="/run/redis.sock")),
-        ("unix://:pw@/run/redis.sock?db=4", RedisUrl(path="/run/redis.sock", password="pw", db=4)),
+        ("redis://cache", at("cache")),
+        ("redis://", at()),
+        ("redis://cache:6380/3", at("cache", 6380, db=3)),
+        ("redis://cache/?db=2", at("cache", db=2)),
+        ("redis://:p%40ss%2F%23@cache", at("cache", credentials=Credentials(None, "p@ss/#"))),
+        ("redis://shop:s3cret@cache/1", at("cache", credentials=Credentials("shop", "s3cret"), db=1)),
+        ("redis://shop:a%3Ab@cache", at("cache", credentials=Credentials("shop", "a:b"))),
+        ("redis://[::1]:7000", at("::1", 7000)),
+        ("rediss://cache", at("cache", tls=Tls())),
+        ("rediss://cache?ssl_cert_reqs=none", at("cache", tls=Tls(verify=False))),
+        ("rediss://cache?ssl_ca_certs=/ca.pem", at("cache", tls=Tls(ca_file="/ca.pem"))),
+        ("rediss://cache?ssl_certfile=/c&ssl_keyfile=/k", at("cache", tls=Tls(cert_file="/c", key_file="/k"))),
+        ("unix:///run/redis.sock", RedisUrl(nodes=(), path="/run/redis.sock")),
+        (
+            "unix://:pw@/run/redis.sock?db=4",
+            RedisUrl(nodes=(), path="/run/redis.sock", credentials=Credentials(None, "pw"), db=4),
+        ),
+        (
+            "redis+sentinel://shop:pw@a:1,b,[::1]:3/mymaster/2?sentinel_user=eye&sentinel_password=x%26y",
+            RedisUrl(
+                topology=Topology.SENTINEL,
+                nodes=THREE,
+                service="mymaster",
+                db=2,
+                credentials=Credentials("shop", "pw"),
+                sentinel_credentials=Credentials("eye", "x&y"),
+            ),
+        ),
+        (
+            "rediss+cluster://:pw@a:1,b?ssl_ca_certs=/ca.pem",
+            RedisUrl(
+                topology=Topology.CLUSTER,
+                nodes=(Address("a", 1), Address("b", 6379)),
+                credentials=Credentials(None, "pw"),
+                tls=Tls(ca_file="/ca.pem"),
+            ),
+        ),
     ],
 )
 def test_urls_are_read(url: str, expected: RedisUrl) -> None:
@@ -45,6 +79,16 @@ def test_urls_are_read(url: str, expected: RedisUrl) -> None:
         ("unix://run/redis.sock", "absolute path"),
         ("redis://[::1", "malformed"),
         ("redis://cache/0#x", "%23"),
+        ("redis://a:1,b:2/0", "malformed host or port"),
+        ("redis://cache:0", "malformed host or port"),
+        ("rediss://cache?ssl_keyfile=/k", "ssl_certfile"),
+        ("redis+sentinel://a,b", "names the service"),
+        ("redis+sentinel://a:port/mymaster", "malformed host or port"),
+        ("redis+sentinel://a/mymaster/one", "a number"),
+        ("redis+sentinel://a/mymaster?ssl_ca_certs=/x", "unknown option 'ssl_ca_certs'"),
+        ("redis+cluster://a,b/1", "no database but 0"),
+        ("redis+cluster://a?db=1", "unknown option 'db'"),
+        ("redis+proxy://a", "cannot start with"),
     ],
 )
 def test_mistakes_are_explained(url: str, says: str) -> None:
@@ -70,6 +114,18 @@ def test_representations_hide_the_password() -> None:
     assert url.label == "rediss://cache:6379/2"
     assert parse_url("redis://[::1]").label == "redis://[::1]:6379/0"
     assert parse_url("unix:///r.sock").label == "unix:///r.sock?db=0"
+    sentinel = parse_url("redis+sentinel://:sesame@a,b:1/main?sentinel_password=sesame")
+    assert "sesame" not in repr(sentinel)
+    assert sentinel.label == "redis+sentinel://a:26379,b:1/main/0"
+    assert parse_url("rediss+cluster://a,b").label == "rediss+cluster://a:6379,b:6379"
+
+
+@pytest.mark.parametrize("prefix", ["shop", "{shop}"])
+def test_on_a_cluster_the_prefix_is_a_hash_tag(prefix: str) -> None:
+    """Elsewhere it is taken as it is given."""
+    cluster, server = parse_url("redis+cluster://a"), parse_url("redis://a")
+    assert (cluster.key_prefix(prefix), cluster.for_prefix(prefix).tag) == ("{shop}", "shop")
+    assert (server.key_prefix(prefix), server.for_prefix(prefix)) == (prefix, server)
 
 
 def test_tls_terms_follow_the_url() -> None:

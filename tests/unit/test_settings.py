@@ -145,7 +145,7 @@ def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     assert text.splitlines()[0] == "3 settings cannot be used:"
     assert "  HOMING_RELAY_BATCH=0: " in text
     assert "  HOMING_LOG_FORMAT=xml: it must be one of 'auto', 'json' or 'pretty'" in text
-    assert "  HOMING_REDIS_URL=http://x (REDIS_URL): scheme 'http' is none of redis, rediss" in text
+    assert "  HOMING_REDIS_URL=http://x (REDIS_URL): a Redis URL cannot start with 'http'" in text
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Settings(BaseModel):
     """Where commands find the app object, as `module:attribute`."""
     env: str = Field(default="development", min_length=1)
     """The name of this installation; `production` turns conveniences off."""
-    prefix: str | None = Field(default=None, min_length=1, pattern=r"^[^:{}\s]+$")
+    prefix: str | None = Field(default=None, min_length=1, pattern=r"^(\{[^:{}\s]+\}|[^:{}\s]+)$")
     """What every key in Redis starts with; `None` = the name of the app."""
     worker_queues: Annotated[dict[str, Annotated[int, Field(gt=0)] | None] | None, BeforeValidator(read_queues)] = None
     """The queues a worker serves, each with its own concurrency or `None`; `None` = every queue of the app."""

@@ -3,8 +3,10 @@
 import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from homing.config.redis_url import parse_url
+from homing.errors import ConfigurationError
+
 POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "postgresql+psycopg")
-REDIS_SCHEMES = ("redis", "rediss")
 
 _USER_INFO = re.compile(r"(://[^:/@]*):.*@")
 _USER_INFO_IN_TEXT = re.compile(r"(://[^\s:/@]{0,256}):\S{0,1024}@")
@@ -29,12 +31,11 @@ def check_postgres_url(url: str) -> str:
 
 
 def check_redis_url(url: str) -> str:
-    """Return `url` when it names a Redis or Valkey server and, optionally, a numbered database."""
-    _check_scheme(url, REDIS_SCHEMES, "redis://user:password@host:6379/0")
-    _check_port(url)
-    database = urlsplit(url).path.strip("/")
-    if database and not database.isdecimal():
-        raise ValueError(f"database {database!r} is no number: end the URL with /0, /1, …")
+    """Return `url` when it can be read as an address of Redis or Valkey; a `ValueError` says what is wrong otherwise."""
+    try:
+        parse_url(url)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
     return url
 
 

@@ -45,8 +45,12 @@ def _version(checkup: Checkup) -> Finding:
 
 def _role(checkup: Checkup) -> Finding:
     facts = checkup.facts
-    if facts.is_cluster:
-        return error("redis-role", f"{checkup.label} is part of a Redis Cluster", "use a single server, or Sentinel")
+    if facts.is_cluster and not checkup.on_cluster:
+        return error(
+            "redis-role",
+            f"{checkup.label} is a node of a Redis Cluster",
+            "write REDIS_URL as redis+cluster://host:port,…",
+        )
     if facts.is_replica:
         return error("redis-role", f"{checkup.label} is a read-only replica", "point REDIS_URL to the primary")
     if facts.is_loading:

@@ -1,6 +1,6 @@
 """Queues on Redis or Valkey, in BullMQ's own data layout."""
 
+from homing.config.redis_url import RedisUrl, parse_url
 from homing.queue.redis.engine import RedisEngine
-from homing.queue.redis.url import RedisUrl, parse_url
 
 __all__ = ["RedisEngine", "RedisUrl", "parse_url"]

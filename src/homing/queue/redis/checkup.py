@@ -4,11 +4,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from homing.config.redis_url import Topology, parse_url
 from homing.queue.redis.connection import Connection
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Link
 from homing.queue.redis.server import ServerFacts, read_info, server_facts
-from homing.queue.redis.url import parse_url
 
 SCANNED_KEYS = 20_000
 """Keys that a check-up reads the names of at the most: a large database is not walked to its end."""
@@ -25,6 +25,7 @@ class Checkup:
     """
 
     label: str
+    on_cluster: bool
     facts: ServerFacts
     clock_offset_seconds: float
     round_trip_seconds: float
@@ -36,7 +37,8 @@ class Checkup:
 
 async def check_up(url: str, prefix: str, queues: Collection[str]) -> Checkup:
     """Ask the server at `url`; reads only. Raises `ServerUnavailable` and `ConfigurationError` as every connection does."""
-    address = parse_url(url)
+    address = parse_url(url).for_prefix(prefix)
+    prefix = address.key_prefix(prefix)
     connection = Connection(address, client_name="homing-doctor", welcome=_welcome_anybody)
     try:
         sent = time.time()
@@ -45,6 +47,7 @@ async def check_up(url: str, prefix: str, queues: Collection[str]) -> Checkup:
         info = read_info(await connection.call("INFO"))
         return Checkup(
             label=address.label,
+            on_cluster=address.topology is Topology.CLUSTER,
             facts=server_facts(info),
             clock_offset_seconds=int(seconds) + int(microseconds) / 1_000_000 - (sent + answered) / 2,
             round_trip_seconds=answered - sent,

@@ -6,9 +6,10 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from homing.config.redis_url import Address, Credentials, RedisUrl, Topology
 from homing.errors import ConfigurationError, HomingError, ServerUnavailable
-from homing.queue.redis.link import Link, Word, pack_words
-from homing.queue.redis.url import RedisUrl
+from homing.queue.redis.finding import ServerFinder
+from homing.queue.redis.link import Link, OnLost, Word, pack_words
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ Welcome = Callable[[Link], Awaitable[None]]
 
 
 class Connection:
-    """Calls of one event loop to one server, pipelined.
+    """Calls of one event loop to one server, pipelined; which server that is, is found out before each connection.
 
     A call made while the connection is down waits for one attempt to connect and fails with its error; attempts are
     spaced by a pause that doubles from 0.05 s to 2 s. `welcome` runs after signing in, before any call: what it raises
@@ -32,6 +33,7 @@ class Connection:
         self, url: RedisUrl, *, client_name: str, welcome: Welcome, silence_seconds: float = SILENCE_SECONDS
     ) -> None:
         self._url = url
+        self._finder = ServerFinder(url, self._ask)
         self._client_name = client_name
         self._welcome = welcome
         self.silence_seconds = silence_seconds
@@ -137,23 +139,33 @@ class Connection:
         return error
 
     async def _open_socket(self) -> Link:
-        loop = asyncio.get_running_loop()
         url = self._url
         if url.path is not None:
-            return (await loop.create_unix_connection(self._new_link, url.path))[1]
-        context = url.ssl_context()
-        return (await loop.create_connection(self._new_link, url.host, url.port, ssl=context))[1]
+            link = Link(url.label, self.silence_seconds, self._on_lost)
+            return (await asyncio.get_running_loop().create_unix_connection(lambda: link, url.path))[1]
+        address = await self._finder.find()
+        label = url.label if url.topology is Topology.SERVER else f"{url.label}, now {address}"
+        return await self._open_link(address, label, self._on_lost)
 
-    def _new_link(self) -> Link:
-        return Link(self._url.label, self.silence_seconds, self._on_lost)
+    async def _open_link(self, address: Address, label: str, on_lost: OnLost) -> Link:
+        loop = asyncio.get_running_loop()
+        link = Link(label, self.silence_seconds, on_lost)
+        return (await loop.create_connection(lambda: link, address.host, address.port, ssl=self._url.ssl_context()))[1]
+
+    async def _ask(self, node: Address, credentials: Credentials, words: tuple[str, ...]) -> Any:
+        """Ask one node one thing, over a connection that is closed again."""
+        link = await self._open_link(node, str(node), _ignore)
+        try:
+            for step in _sign_in_steps(credentials):
+                await link.call(*step)
+            return await link.call(*words)
+        finally:
+            link.drop(ServerUnavailable(f"{node} was asked"))
 
     async def _sign_in(self, link: Link) -> None:
-        url = self._url
-        steps: list[tuple[Word, ...]] = []
-        if url.password is not None:
-            steps.append(("AUTH", url.user, url.password) if url.user else ("AUTH", url.password))
-        if url.db:
-            steps.append(("SELECT", url.db))
+        steps = _sign_in_steps(self._url.credentials)
+        if self._url.db:
+            steps.append(("SELECT", self._url.db))
         steps.append(("CLIENT", "SETNAME", self._client_name))
         answers = await asyncio.gather(*(link.call(*step) for step in steps), return_exceptions=True)
         for answer in answers:
@@ -168,7 +180,7 @@ class Connection:
         link.allow_silence(self._block_seconds + self.silence_seconds)
         if self._is_out:
             self._is_out = False
-            _log.info("connected to %s again", self._url.label)
+            _log.info("connected to %s again as %s", self._url.label, self._client_name)
         waiting, self._waiting = self._waiting, []
         for packed, future in waiting:
             if not future.done():
@@ -178,18 +190,21 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._retry_at = loop.time() + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 16))
         self._failures += 1
+        self._finder.doubt()
         self._note_outage(error)
         self._fail_waiting(error)
 
     def _note_outage(self, error: HomingError) -> None:
         if not self._is_out and not self._is_closed:
             self._is_out = True
-            _log.warning("no connection to %s; calls fail and the next ones try again: %s", self._url.label, error)
+            text = "no connection to %s as %s; calls fail and the next ones try again: %s"
+            _log.warning(text, self._url.label, self._client_name, error)
 
     def _on_lost(self, link: Link, error: HomingError) -> None:
         if link is not self._link:
             return  # it broke while signing in: the attempt reports it
         self._link = None
+        self._finder.doubt()
         self._retry_at = asyncio.get_running_loop().time() + FIRST_PAUSE_SECONDS
         self._note_outage(error)
 
@@ -201,6 +216,17 @@ class Connection:
 
     def _closed(self) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to {self._url.label} is closed")
+
+
+def _sign_in_steps(credentials: Credentials) -> list[tuple[Word, ...]]:
+    if credentials.password is None:
+        return []
+    return [("AUTH", *([credentials.user] if credentials.user else []), credentials.password)]
+
+
+def _ignore(_: Link, error: HomingError) -> None:
+    """A connection that was made for one question is not missed."""
+    del error
 
 
 def _pass_on(source: asyncio.Future[Any], target: asyncio.Future[Any]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from homing.config.redis_url import RedisUrl
 from homing.queue.job import Lease
 from homing.queue.port import Held
 from homing.queue.redis.connection import Connection
@@ -10,7 +11,6 @@ from homing.queue.redis.encoding import milliseconds
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Link, Word
 from homing.queue.redis.scripts import Script, ScriptCall, run_many
-from homing.queue.redis.url import RedisUrl
 
 
 class RedisExtender:

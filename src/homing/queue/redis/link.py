@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from homing.errors import ConfigurationError, HomingError, MissingExtraError, ServerUnavailable
-from homing.queue.redis.replies import error_of_reply
+from homing.queue.redis.replies import WrongServer, error_of_reply
 
 try:
     import hiredis
@@ -30,7 +30,7 @@ class Link(asyncio.Protocol):
     that says nothing for `silence_seconds` while calls are in flight counts as broken.
     """
 
-    def __init__(self, label: str, silence_seconds: float, on_lost: "Callable[[Link, HomingError], None]") -> None:
+    def __init__(self, label: str, silence_seconds: float, on_lost: "OnLost") -> None:
         self._label = label
         self._silence_seconds = silence_seconds
         self._on_lost = on_lost
@@ -142,6 +142,8 @@ class Link(asyncio.Protocol):
             return
         if isinstance(reply, HomingError):
             future.set_exception(reply)
+            if isinstance(reply, WrongServer):
+                self.drop(reply)
         else:
             future.set_result(reply)
 
@@ -164,3 +166,7 @@ class Link(asyncio.Protocol):
             self._watch_in(left)
         else:
             self.drop(ServerUnavailable(f"{self._label} did not answer within {self._silence_seconds:g} s"))
+
+
+OnLost = Callable[[Link, HomingError], None]
+"""Told once that a connection broke, and why."""

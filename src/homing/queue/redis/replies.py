@@ -7,16 +7,25 @@ from homing.errors import ConfigurationError, HomingError, ServerUnavailable, Un
 # Redis 6.2 wraps the answer of a command inside a script: "ERR Error running script …: -OOM command not allowed".
 _WRAPPED = re.compile(r"[ :]-([A-Z]{3,}) ")
 
+
+class WrongServer(ServerUnavailable):
+    """Another server has the part that this one had: the connection to it is given up, and the next one asks who it is."""
+
+
 _SENTENCES: dict[type[HomingError], dict[str, str]] = {
-    ServerUnavailable: {
-        "LOADING": "is still loading its data",
+    WrongServer: {
         "READONLY": "is a read-only replica, so a failover is under way or the URL points at the wrong node",
-        "OOM": "has reached maxmemory and refuses writes: give it more memory or remove finished jobs",
         "UNBLOCKED": "is changing its role, from master to replica or back",
         "MASTERDOWN": "is a replica without a master",
+        "MOVED": "does not hold these keys: another node of the cluster does",
+        "ASK": "is handing these keys to another node of the cluster",
+        "CLUSTERDOWN": "belongs to a cluster that is down, or was cut off from it",
+    },
+    ServerUnavailable: {
+        "LOADING": "is still loading its data",
+        "OOM": "has reached maxmemory and refuses writes: give it more memory or remove finished jobs",
         "BUSY": "is busy with a long script",
         "UNKILLABLE": "is busy with a long script",
-        "CLUSTERDOWN": "belongs to a cluster that is down",
         "TRYAGAIN": "is moving keys between nodes",
         "MISCONF": "cannot write to its disk and refuses writes",
         "NOREPLICAS": "has too few replicas and refuses writes",
@@ -30,9 +39,9 @@ _SENTENCES: dict[type[HomingError], dict[str, str]] = {
         "ERR DB index": "does not have the database of the URL",
         "NOPERM": "does not let the user of the URL do what Homing needs: grant it",
     },
-    UnsuitableServer: dict.fromkeys(
-        ("MOVED", "ASK", "CROSSSLOT"), "is part of a cluster, which Homing does not support"
-    ),
+    UnsuitableServer: {
+        "CROSSSLOT": "is part of a cluster and was given keys of several nodes: write its URL as redis+cluster://…",
+    },
 }
 
 

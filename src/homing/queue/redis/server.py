@@ -40,18 +40,21 @@ def server_facts(info: dict[str, str]) -> ServerFacts:
     )
 
 
-def concerns(facts: ServerFacts, label: str, *, allow_lossy: bool) -> list[str]:
+def concerns(facts: ServerFacts, label: str, *, allow_lossy: bool, on_cluster: bool = False) -> list[str]:
     """What to say about a server that is used; raises for one that must not be.
 
-    `UnsuitableServer`: too old, a cluster node, or it may evict jobs and `allow_lossy` is not set.
+    `on_cluster`: the URL says that it is a cluster. `UnsuitableServer`: too old, a cluster node where the URL names a single server,
+    or it may evict jobs and `allow_lossy` is not set.
     `ServerUnavailable`: it is loading, or a replica; both pass by themselves after a restart or a failover.
     """
     _require_ready(facts, label)
     if facts.version is not None and facts.version < OLDEST_VERSION:
         found = ".".join(map(str, facts.version))
         raise UnsuitableServer(f"{label} is version {found}; Homing needs Redis 6.2, Valkey 7.2, or newer")
-    if facts.is_cluster:
-        raise UnsuitableServer(f"{label} is part of a Redis Cluster, which Homing does not support")
+    if facts.is_cluster and not on_cluster:
+        raise UnsuitableServer(
+            f"{label} is a node of a Redis Cluster: write its URL as redis+cluster://host:port,…, so that failovers are followed"
+        )
     return [*_eviction(facts, label, allow_lossy=allow_lossy), *_persistence(facts, label)]
 
 

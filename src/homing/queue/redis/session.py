@@ -3,6 +3,7 @@
 import logging
 import time
 
+from homing.config.redis_url import Topology, parse_url
 from homing.errors import ConfigurationError, ServerUnavailable
 from homing.queue.redis.connection import SILENCE_SECONDS, Connection
 from homing.queue.redis.keys import QueueKeys
@@ -10,7 +11,6 @@ from homing.queue.redis.link import Link
 from homing.queue.redis.replies import ResponseError
 from homing.queue.redis.scripts import load_scripts
 from homing.queue.redis.server import concerns, read_info, server_facts
-from homing.queue.redis.url import parse_url
 
 _log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ class RedisSession:
     def __init__(
         self, url: str, *, prefix: str = "bull", allow_lossy: bool = False, silence_seconds: float = SILENCE_SECONDS
     ) -> None:
-        self._url = parse_url(url)
-        self._prefix = prefix
+        self._url = parse_url(url).for_prefix(prefix)
+        self._prefix = self._url.key_prefix(prefix)
         self._allow_lossy = allow_lossy
         self._scripts = load_scripts()
         self._queues: dict[str, QueueKeys] = {}
@@ -34,9 +34,9 @@ class RedisSession:
 
     @property
     def address(self) -> tuple[str, int | None] | None:
-        """Where the server listens, as its URL says."""
+        """Where the server listens, or the first of those who know it, as the URL says."""
         url = self._url
-        return (url.host, url.port) if url.path is None else (url.path, None)
+        return (url.nodes[0].host, url.nodes[0].port) if url.path is None else (url.path, None)
 
     async def clock_offset_seconds(self) -> float:
         """The server's clock minus this machine's, as measured last."""
@@ -59,7 +59,9 @@ class RedisSession:
         except (ResponseError, ConfigurationError) as error:  # renamed, or not permitted to this user
             info = {}
             self._say(f"{self._url.label} does not allow INFO, so its settings cannot be checked: {error}")
-        for concern in concerns(server_facts(info), self._url.label, allow_lossy=self._allow_lossy):
+        on_cluster = self._url.topology is Topology.CLUSTER
+        facts = server_facts(info)
+        for concern in concerns(facts, self._url.label, allow_lossy=self._allow_lossy, on_cluster=on_cluster):
             self._say(concern)
 
     async def _measure_clock(self, link: Link) -> None:

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from homing.config.redis_url import RedisUrl
 from homing.errors import HomingError
 from homing.queue.redis.connection import Connection
 from homing.queue.redis.link import Link
-from homing.queue.redis.url import RedisUrl
 
 _log = logging.getLogger(__name__)
 
