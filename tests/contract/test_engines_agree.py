@@ -11,7 +11,7 @@ from redis import Redis
 from homing.embedded import EmbeddedValkey
 from homing.ids import JobId, LeaseToken
 from homing.queue.browse import JobState, SteeredEngine
-from homing.queue.job import ClaimedJob, KeepRule
+from homing.queue.job import ClaimedJob, Deduplication, KeepRule
 from homing.queue.memory import MemoryEngine
 from homing.queue.parked import ParkedKind
 from homing.queue.port import ClaimRequest, Finished, Idle
@@ -20,9 +20,22 @@ from tests.contract.conftest import QUEUE, job
 
 IDS = ["a", "b", "c", "d", "e"]
 CALLS = ["add", "add", "claim", "claim", "complete", "fail", "retry", "park", "unpark", "release", "remove", "extend"]
-PEOPLE = ["promote", "rerun", "drain"]
+PEOPLE = ["promote", "rerun", "drain", "lift"]
 KINDS = [ParkedKind("new"), ParkedKind("new", version=2), ParkedKind("new", "some.one")]
 KEEPS = st.sampled_from([KeepRule(), KeepRule(count=0), KeepRule(count=1), KeepRule(age_seconds=3600)])
+SAME = st.builds(
+    lambda name, terms: Deduplication(id=name, **terms),
+    st.sampled_from(["x", "y"]),
+    st.sampled_from(
+        [{}, {"replace": True}]
+        + [
+            {"ttl_seconds": 600.0, "extend": extend, "replace": replace}
+            for extend in (False, True)
+            for replace in (False, True)
+        ]
+        + [{"keep_last_if_active": True, "replace": replace} for replace in (False, True)]
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class Step:
     keep: KeepRule = KeepRule()  # noqa: RUF009 - frozen
     flag: bool = False
     claims_next: bool = False
+    lifo: bool = False
+    same: Deduplication | None = None
 
 
 STEPS = st.lists(
@@ -50,6 +65,8 @@ STEPS = st.lists(
         keep=KEEPS,
         flag=st.booleans(),
         claims_next=st.booleans(),
+        lifo=st.booleans(),
+        same=st.none() | SAME,
     ),
     max_size=30,
 )
@@ -71,7 +88,14 @@ class Player:
     async def _answer(self, step: Step) -> object:
         self._parked_is_told &= step.call not in {"remove", *PEOPLE}
         if step.call == "add":
-            new = job(step.job_id, priority=step.priority, delay_seconds=step.delay_seconds)
+            lifo = step.lifo and not step.priority and not step.delay_seconds
+            new = job(
+                step.job_id,
+                priority=step.priority,
+                delay_seconds=step.delay_seconds,
+                lifo=lifo,
+                deduplication=step.same,
+            )
             return await self._engine.add(QUEUE, [new])
         if step.call == "claim":
             return self._note(await self._engine.claim(QUEUE, self._ask()))
@@ -112,11 +136,14 @@ class Player:
         traces = await self._engine.inspect(QUEUE, [JobId(one) for one in IDS])
         counts = await self._engine.counts(QUEUE)
         parked = await self._engine.parked(QUEUE)
-        return counts, traces, parked if self._parked_is_told else None
+        standing = [await self._engine.standing(QUEUE, name) for name in ("x", "y")]
+        return counts, traces, (parked if self._parked_is_told else None, standing)
 
     async def _steer(self, step: Step) -> object:
         if step.call == "drain":
             return await self._engine.drain(QUEUE, delayed=step.flag)
+        if step.call == "lift":
+            return await self._engine.lift(QUEUE, "x")
         if step.call == "promote":
             return await self._engine.promote(QUEUE, JobId(step.job_id))
         return await self._engine.rerun(QUEUE, JobId(step.job_id))

@@ -125,6 +125,14 @@ class Browsing(Protocol):
         """What holds the queue back now."""
         ...
 
+    async def standing(self, queue: str, same_id: str) -> JobId | None:
+        """The job that counts now for a de-duplication id: others that ask for it give way."""
+        ...
+
+    async def lift(self, queue: str, same_id: str) -> bool:
+        """Let no job count for a de-duplication id, so that the next one is added; whether one did."""
+        ...
+
     async def promote(self, queue: str, job_id: JobId) -> bool:
         """Let a delayed job wait to be claimed now; `False` when it is not delayed."""
         ...

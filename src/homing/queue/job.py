@@ -25,10 +25,26 @@ class KeepRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deduplication:
+    """Jobs that are the same in this sense: while one of them counts, adding another adds none and names the one that stands.
+
+    A job counts until it has ended; with `ttl_seconds`, for so long after it was added, whatever became of it. `extend`: each further add
+    lets the time begin anew. `replace`: a job that is still delayed makes way for the new one. `keep_last_if_active`: the last one that is
+    added while the first runs is kept, and added when that ends.
+    """
+
+    id: str
+    ttl_seconds: float | None = None
+    extend: bool = False
+    replace: bool = False
+    keep_last_if_active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job to be added. `data` is JSON text; `timestamp_ms` is when its cause happened, by the engine's clock.
 
-    `traceparent` is what created it, for whoever runs it to join.
+    `lifo`: it is claimed before all that wait already. `traceparent` is what created it, for whoever runs it to join.
     """
 
     id: JobId
@@ -41,6 +57,8 @@ class NewJob:
     keep_failed: KeepRule = field(default_factory=KeepRule)
     delay_seconds: float = 0.0
     priority: int = 0
+    lifo: bool = False
+    deduplication: Deduplication | None = None
     traceparent: str | None = None
 
 

@@ -16,6 +16,7 @@ from homing.queue.port import (
     Accepted,
     AddResult,
     ClaimRequest,
+    Deduplicated,
     Extender,
     Finished,
     Held,
@@ -81,9 +82,9 @@ class MemoryEngine(MemorySteering):
         with self._guard:
             for job in jobs:
                 error = refusal(job)
-                if error is None:
-                    self._queue(queue).add(job)
-                answers.append(Accepted.ACCEPTED if error is None else Refused(error))
+                standing = self._queue(queue).add(job) if error is None else None
+                taken = Accepted.ACCEPTED if standing is None else Deduplicated(standing)
+                answers.append(taken if error is None else Refused(error))
         self._changed.set()
         return answers
 

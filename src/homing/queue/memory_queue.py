@@ -8,6 +8,7 @@ from itertools import count
 from homing.clock import Clock
 from homing.ids import JobId
 from homing.queue.job import ClaimedJob, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.memory_deduplication import MemoryDeduplication
 from homing.queue.memory_entry import Entry, State, count_parked
 from homing.queue.memory_keys import MemoryKeys
 from homing.queue.memory_limits import MemoryLimits
@@ -29,20 +30,20 @@ class MemoryQueue:
         self._next_look = float("-inf")
         self.limits = MemoryLimits(clock)
         self.keys = MemoryKeys(clock)
+        self.same = MemoryDeduplication(clock, self._entries, self._entries.__delitem__)
         self._turn = count(1)
         self._has_marker = False
 
     # ── Adding and claiming ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, job: NewJob) -> None:
-        """Add a job, unless its id is taken by a job in any state."""
+    def add(self, job: NewJob) -> JobId | None:
+        """Add a job, unless its id is taken by a job in any state; the job that stands for it, where there is one."""
         if job.id in self._entries:
-            return
-        self._entries[job.id] = entry = Entry(job, State.WAITING)
-        if job.delay_seconds > 0:
-            self._delay(entry, job.delay_seconds)
-        else:
-            self._line_up(entry)
+            return None
+        if job.deduplication is not None and (standing := self.same.admit(job, job.deduplication)):
+            return standing
+        self._enter(job)
+        return None
 
     def claim(self, request: ClaimRequest) -> ClaimedJob | Idle:
         """Lease the next job: those without a priority first, then by priority, then in the order they came."""
@@ -92,6 +93,8 @@ class MemoryQueue:
         entry.mark = entry.mark if mark is None else mark
         entry.end = end
         entry.state = State.FAILED if end.result is None else State.COMPLETED
+        if follower := self.same.end(entry.job):
+            self._enter(follower)
         if keep.count == 0:
             del self._entries[lease.job_id]
             return held
@@ -194,6 +197,7 @@ class MemoryQueue:
         self._finished[State.COMPLETED].pop(job_id, None)
         self._finished[State.FAILED].pop(job_id, None)
         self._suspects.discard(job_id)
+        self.same.remove(entry.job)
         del self._entries[job_id]
         return True
 
@@ -201,6 +205,15 @@ class MemoryQueue:
 
     def _now(self) -> float:
         return self._clock.monotonic()
+
+    def _enter(self, job: NewJob) -> None:
+        self._entries[job.id] = entry = Entry(job, State.WAITING)
+        if job.delay_seconds > 0:
+            self._delay(entry, job.delay_seconds)
+        elif job.lifo:
+            self._put_first(entry)
+        else:
+            self._line_up(entry)
 
     def _line_up(self, entry: Entry) -> None:
         self._has_marker = True

@@ -62,6 +62,16 @@ class MemorySteering(ABC):
         with self._guard:
             return self._queue(queue).terms()
 
+    async def standing(self, queue: str, same_id: str) -> JobId | None:
+        """The job that counts now for a de-duplication id."""
+        with self._guard:
+            return self._queue(queue).same.standing(same_id)
+
+    async def lift(self, queue: str, same_id: str) -> bool:
+        """Let no job count for a de-duplication id; whether one did."""
+        with self._guard:
+            return self._queue(queue).same.lift(same_id)
+
     async def promote(self, queue: str, job_id: JobId) -> bool:
         """Let a delayed job wait to be claimed now; `False` when it is not delayed."""
         with self._guard:

@@ -65,7 +65,14 @@ class Accepted(Enum):
     ACCEPTED = "accepted"
 
 
-AddResult = Accepted | Refused
+@dataclass(frozen=True, slots=True)
+class Deduplicated:
+    """The job was not added: another one stands for it, by the de-duplication that both of them ask for."""
+
+    standing: JobId
+
+
+AddResult = Accepted | Deduplicated | Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from homing.ids import JobId
 from homing.queue.admission import refusal
 from homing.queue.job import NewJob
-from homing.queue.port import Accepted, AddResult, Refused
+from homing.queue.port import Accepted, AddResult, Deduplicated, Refused
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.replies import ResponseError
@@ -64,6 +65,8 @@ def _read_add(job: NewJob, reply: object) -> AddResult:
         return Refused(f"Redis refused the job {job.id}: {reply}", for_good=False)
     if isinstance(reply, BaseException):
         raise reply
+    if isinstance(reply, bytes) and job.deduplication is not None:
+        return Deduplicated(JobId(reply.decode(errors="replace")))
     if isinstance(reply, bytes):
         return Refused(f"the job {job.id} was not added, the queue answered with {reply.decode(errors='replace')!r}")
     return Refused(f"the job {job.id} was not added, the script answered {reply!r}", for_good=False)

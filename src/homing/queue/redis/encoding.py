@@ -9,7 +9,7 @@ from typing import Any
 from homing.backoff import Backoff
 from homing.errors import MissingExtraError
 from homing.ids import JobId, LeaseToken
-from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
+from homing.queue.job import ClaimedJob, Deduplication, KeepRule, Lease, NewJob
 from homing.queue.port import ClaimRequest
 from homing.trace import read_metadata, write_metadata
 
@@ -43,7 +43,8 @@ def milliseconds(seconds: float) -> int:
 
 def job_arguments(base: str, job: NewJob, delay_ms: int) -> tuple[bytes, str, bytes]:
     """ARGV of the add scripts: identity, data, options. `delay_ms` counts from the job's timestamp, as BullMQ's does."""
-    identity = [base, job.id, job.name, job.timestamp_ms, None, None, None, None, None]
+    same = None if job.deduplication is None else f"{base}de:{job.deduplication.id}"
+    identity = [base, job.id, job.name, job.timestamp_ms, None, None, None, None, same]
     return pack(identity), job.data, pack(job_options(job, delay_ms))
 
 
@@ -60,9 +61,22 @@ def job_options(job: NewJob, delay_ms: int) -> dict[str, Any]:
         options["delay"] = delay_ms
     if job.priority:
         options["priority"] = job.priority
+    if job.lifo:
+        options["lifo"] = True
+    if job.deduplication is not None:
+        options["de"] = deduplication_option(job.deduplication)
     if job.traceparent is not None and (metadata := write_metadata(job.traceparent)):
         options["tm"] = metadata  # BullMQ's telemetry: a Node worker that has it set up joins the trace
     return options
+
+
+def deduplication_option(same: Deduplication) -> dict[str, Any]:
+    """`deduplication` in BullMQ's words, without what is not asked for: its scripts take any value for a yes."""
+    option: dict[str, Any] = {"id": same.id}
+    if same.ttl_seconds is not None:
+        option["ttl"] = milliseconds(same.ttl_seconds)
+    wanted = {"extend": same.extend, "replace": same.replace, "keepLastIfActive": same.keep_last_if_active}
+    return option | {name: True for name, value in wanted.items() if value}
 
 
 def keep_option(rule: KeepRule) -> bool | dict[str, float]:

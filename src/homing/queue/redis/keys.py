@@ -30,6 +30,10 @@ class QueueKeys:
         """The key that holds the token of a job's lease."""
         return f"{self.base}{job_id}:lock"
 
+    def deduplication(self, same_id: str) -> str:
+        """The key that names the job which counts for a de-duplication id."""
+        return f"{self.base}de:{same_id}"
+
     def _parts(self, names: str) -> tuple[str, ...]:
         return tuple(map(self.part, names.split()))
 

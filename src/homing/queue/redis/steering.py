@@ -18,6 +18,15 @@ _OBLITERATED = {0: Obliterated.GONE, -1: Obliterated.NOT_PAUSED, -2: Obliterated
 class RedisSteering(RedisSession):
     """The part of the engine that carries out what people decide."""
 
+    async def standing(self, queue: str, same_id: str) -> JobId | None:
+        """The job that counts now for a de-duplication id."""
+        job_id = await self._main.call("GET", self._keys(queue).deduplication(same_id))
+        return None if job_id is None else JobId(job_id.decode(errors="replace"))
+
+    async def lift(self, queue: str, same_id: str) -> bool:
+        """Let no job count for a de-duplication id, as BullMQ's own tools do: what was kept for after the running job stays."""
+        return bool(await self._main.call("DEL", self._keys(queue).deduplication(same_id)))
+
     async def promote(self, queue: str, job_id: JobId) -> bool:
         """Let a delayed job wait to be claimed now; `False` when it is not delayed."""
         keys = self._keys(queue)
