@@ -16,6 +16,10 @@ MOST_LISTED = 1_000
 """Jobs on one page at the most."""
 
 
+LAST_LINES = 20
+"""Lines of a job's log that are shown with it."""
+
+
 class JobState(Enum):
     """Where a job is, in BullMQ's words."""
 

@@ -1,12 +1,13 @@
 """A queue in memory as people see it, and what they do to it: the same answers as from Redis."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from homing.clock import Clock
 from homing.ids import JobId
 from homing.queue.browse import (
+    LAST_LINES,
     MOST_LISTED,
     JobPage,
     JobState,
@@ -19,8 +20,9 @@ from homing.queue.browse import (
     write_cursor,
 )
 from homing.queue.job import JobCounts, JobEnd
-from homing.queue.memory_entry import State
+from homing.queue.memory_entry import Entry, State
 from homing.queue.memory_queue import MemoryQueue
+from homing.queue.notes import KEPT_LINES, LONGEST_LINE, LogPage
 
 
 class MemoryBrowsing(MemoryQueue):
@@ -131,7 +133,7 @@ class MemoryBrowsing(MemoryQueue):
             attempts_made=entry.attempts_made,
             priority=entry.job.priority,
             reason=entry.end.reason if state is JobState.FAILED else "",
-            fields={"name": entry.job.name, "data": entry.job.data},
+            fields={"name": entry.job.name, "data": entry.job.data} | _told(entry),
             attempts=entry.job.attempts,
             starts=entry.starts,
             stalls=entry.stalls,
@@ -139,10 +141,36 @@ class MemoryBrowsing(MemoryQueue):
             lease_seconds=entry.lease_ends - self._now() if leased else None,
             mark=entry.mark,
             stacks=(entry.end.stack,) if entry.end.stack and state is JobState.FAILED else (),
+            logs=tuple(entry.lines[-LAST_LINES:]),
+            log_lines=len(entry.lines),
         )
+
+    def note_progress(self, job_id: JobId, progress: str) -> bool:
+        """Let a job show its progress."""
+        entry = self._entries.get(job_id)
+        if entry is not None:
+            entry.progress = progress
+        return entry is not None
+
+    def note_lines(self, job_id: JobId, lines: Sequence[str]) -> bool:
+        """Add to a job's log."""
+        entry = self._entries.get(job_id)
+        if entry is not None:
+            entry.lines = [*entry.lines, *(line[:LONGEST_LINE] for line in lines)][-KEPT_LINES:]
+        return entry is not None
+
+    def read_lines(self, job_id: JobId, first: int, most: int) -> LogPage:
+        """Lines of a job's log."""
+        entry, start = self._entries.get(job_id), max(0, first)
+        lines = [] if entry is None else entry.lines
+        return LogPage(tuple(lines[start : start + max(1, most)]), start, len(lines))
 
     def _ahead(self, job_id: JobId, state: JobState) -> int | None:
         return self._in_order(state).index(job_id) if state in (JobState.WAITING, JobState.PRIORITIZED) else None
 
     def _remove_all(self, ids: Iterable[JobId]) -> int:
         return [self.remove(job_id) for job_id in ids].count(True)
+
+
+def _told(entry: Entry) -> dict[str, str]:
+    return {} if entry.progress is None else {"progress": entry.progress}

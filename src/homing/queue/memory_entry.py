@@ -24,7 +24,7 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Entry:
-    """A job and what happened to it. `place` orders it among jobs of its state; `parked` says whom it waits for."""
+    """A job and what happened to it. `place` orders it among jobs of its state; `parked` says whom it waits for, `progress` and `lines` what it told."""
 
     job: NewJob
     state: State
@@ -37,6 +37,8 @@ class Entry:
     lease_ends: float = 0.0
     place: tuple[float, int] = (0.0, 0)
     parked: ParkedKind | None = None
+    progress: str | None = None
+    lines: list[str] = field(default_factory=list)
 
     def claimed(self, queue: str, token: LeaseToken) -> ClaimedJob:
         """The job as its new holder gets it."""

@@ -9,6 +9,7 @@ from homing.ids import JobId
 from homing.queue.browse import JobPage, JobState, Obliterated, QueueTerms, ShownJob
 from homing.queue.job import JobCounts, JobEnd, JobTrace
 from homing.queue.memory_browsing import MemoryBrowsing
+from homing.queue.notes import LogPage
 
 
 class MemorySteering(ABC):
@@ -61,6 +62,21 @@ class MemorySteering(ABC):
         """What holds the queue back now."""
         with self._guard:
             return self._queue(queue).terms()
+
+    async def note_progress(self, queue: str, job_id: JobId, progress: str) -> bool:
+        """Let a job show its progress; `False` when there is no such job."""
+        with self._guard:
+            return self._queue(queue).note_progress(job_id, progress)
+
+    async def note_lines(self, queue: str, job_id: JobId, lines: Sequence[str]) -> bool:
+        """Add lines to a job's log; `False` when there is no such job."""
+        with self._guard:
+            return self._queue(queue).note_lines(job_id, lines)
+
+    async def read_lines(self, queue: str, job_id: JobId, *, first: int = 0, most: int = 100) -> LogPage:
+        """Lines of a job's log, from the line with this number."""
+        with self._guard:
+            return self._queue(queue).read_lines(job_id, first, most)
 
     async def standing(self, queue: str, same_id: str) -> JobId | None:
         """The job that counts now for a de-duplication id."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
+from homing.queue.notes import Noting
 from homing.queue.parked import ParkedJobs, ParkedKind
 
 
@@ -130,7 +131,7 @@ class Extender(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Engine(Noting, Protocol):
     """Where jobs wait, are leased and finish."""
 
     name: str

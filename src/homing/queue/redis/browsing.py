@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from homing.ids import JobId
 from homing.queue.browse import (
+    LAST_LINES,
     MOST_LISTED,
     JobPage,
     JobState,
@@ -21,8 +22,6 @@ from homing.queue.redis.limiting import NEVER_BINDING_JOBS
 from homing.queue.redis.link import Word
 from homing.queue.redis.looking import RedisLooking
 from homing.queue.redis.picturing import LISTED_FIELDS, due_ms, picture_listed, picture_shown, whole_number
-
-LAST_LOG_LINES = 20
 
 _LISTS = {JobState.WAITING: "wait", JobState.ACTIVE: "active"}
 _SETS = (JobState.COMPLETED, JobState.FAILED, JobState.DELAYED, JobState.PRIORITIZED, JobState.WAITING_CHILDREN)
@@ -55,9 +54,9 @@ class RedisBrowsing(RedisLooking):
     async def show(self, queue: str, job_id: JobId) -> ShownJob | None:
         """One job in full. Of one that waits, the line is walked to find its place; all else is constant time."""
         keys = self._keys(queue)
-        key, logs = keys.part(job_id), keys.part(f"{job_id}:logs")
+        key, logs = keys.part(job_id), keys.logs(job_id)
         flat, lease_ms, lines, last = await self._together(
-            ("HGETALL", key), ("PTTL", keys.lock(job_id)), ("LLEN", logs), ("LRANGE", logs, -LAST_LOG_LINES, -1)
+            ("HGETALL", key), ("PTTL", keys.lock(job_id)), ("LLEN", logs), ("LRANGE", logs, -LAST_LINES, -1)
         )
         if not flat:
             return None

@@ -10,6 +10,7 @@ from homing.queue.redis.extender import RedisExtender
 from homing.queue.redis.keyed import RedisKeyed
 from homing.queue.redis.limiting import RedisLimiting
 from homing.queue.redis.listing import RedisListing
+from homing.queue.redis.noting import RedisNoting
 from homing.queue.redis.parking import RedisParking
 from homing.queue.redis.steering import RedisSteering
 from homing.queue.redis.waiting import MarkerWatch
@@ -17,7 +18,9 @@ from homing.queue.redis.waiting import MarkerWatch
 _EXTENDER_SILENCE_SECONDS = 2.0
 
 
-class RedisEngine(RedisAdding, RedisParking, RedisLimiting, RedisKeyed, RedisListing, RedisBrowsing, RedisSteering):
+class RedisEngine(
+    RedisAdding, RedisParking, RedisLimiting, RedisKeyed, RedisListing, RedisNoting, RedisBrowsing, RedisSteering
+):
     """Queues on Redis or Valkey that Node services and BullMQ's tools can share.
 
     `url`: redis://, rediss:// or unix://. `prefix`: what all keys start with. `allow_lossy`: accept a server that may

@@ -30,6 +30,14 @@ class QueueKeys:
         """The key that holds the token of a job's lease."""
         return f"{self.base}{job_id}:lock"
 
+    def logs(self, job_id: str) -> str:
+        """The list of a job's log lines."""
+        return f"{self.base}{job_id}:logs"
+
+    def progress(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of updateProgress for one job."""
+        return (self.part(job_id), *self._parts("events meta"))
+
     def deduplication(self, same_id: str) -> str:
         """The key that names the job which counts for a de-duplication id."""
         return f"{self.base}de:{same_id}"

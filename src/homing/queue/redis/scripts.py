@@ -19,6 +19,7 @@ from homing.queue.redis.replies import ResponseError
 
 NAMES = (
     "addDelayedJob-6",
+    "addLog-2",
     "addPrioritizedJob-9",
     "addStandardJob-9",
     "cleanJobsInSet-3",
@@ -34,6 +35,7 @@ NAMES = (
     "removeJob-2",
     "reprocessJob-9",
     "retryJob-11",
+    "updateProgress-3",
 )
 
 # The official finish script leases the next job with the token of the finished one. A token that is used once is what
@@ -66,6 +68,7 @@ class ScriptSet:
 
     library_version: str
     add_delayed: Script
+    add_log: Script
     add_prioritized: Script
     add_standard: Script
     clean: Script
@@ -81,6 +84,7 @@ class ScriptSet:
     remove: Script
     reprocess: Script
     retry: Script
+    update_progress: Script
 
 
 @dataclass(frozen=True, slots=True)
