@@ -58,6 +58,8 @@ def draw(event: Drawn, job: Job) -> dict[str, object]:
     """Do as the event says, and tell what there was to see."""
     if event.note is not None:
         event.note.write_text(f"{os.getpid()}\n", encoding="ascii")
+    job.progress({"mood": event.mood})
+    job.log("drawing")
     act(event)
     trace = current_trace()
     return {

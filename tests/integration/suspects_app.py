@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from homing import Event, Homing, PermanentError, Provider, Retry, Transaction, backoff
+from homing import Event, Homing, Job, PermanentError, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds, seconds
 from homing.trace import current_trace
 from homing.worker.children.hosting import Host
@@ -71,8 +71,9 @@ async def once(event: Suspected, tx: Transaction[AsyncSession]) -> int:
 
 
 @patient.handler("least", on=SuspectedLeast, at_least_once=True)
-async def least(event: SuspectedLeast, maker: Maker) -> list[int]:
+async def least(event: SuspectedLeast, maker: Maker, job: Job) -> list[int]:
     """Tell where it ran, and where its resource was made."""
+    job.log("alone")
     await act(event)
     return [os.getpid(), maker.pid]
 

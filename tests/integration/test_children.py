@@ -33,6 +33,13 @@ EVENT = UUID("0197f1de-7c2b-7cc3-98a1-0f5a3a4c5d6e")
 SETTINGS = Settings(database_url="postgresql://nobody@localhost/none", redis_url="redis://localhost")
 
 
+class Told(list[tuple[str, str]]):
+    """What a run told."""
+
+    def tell(self, kind: str, text: str) -> None:
+        self.append((kind, text))
+
+
 @pytest.fixture
 async def children() -> AsyncIterator[Children]:
     """A pool whose children are gone afterwards."""
@@ -86,8 +93,11 @@ async def written(note: Path) -> int:
 
 
 async def test_event_job_and_trace_arrive_and_the_result_comes_back(children: Children) -> None:
-    """The event is of its own class with its own types, upcasts included; Job and trace are those of the run."""
-    answer = await answer_of(children, run_of(price="1.50", day="2026-02-28", size="large"))
+    """The event is of its own class with its own types, upcasts included; Job and trace are those of the run, which hears what is told."""
+    run = run_of(price="1.50", day="2026-02-28", size="large")
+    run.notes = told = Told()
+    answer = await answer_of(children, run)
+    assert told == [("progress", '{"mood":""}'), ("line", "drawing")]
     assert answer["types"] == ["Decimal", "date", "LARGE"]
     assert answer["event_id"] == str(run_of().event_id)
     assert answer["attempt"] == 1

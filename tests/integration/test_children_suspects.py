@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from homing import Event
 from homing.config.settings import Settings
+from homing.ids import DeliveryKey
 from homing.ledger.gate import SUSPECT_STALLS
 from homing.worker.children import alone
 from homing.worker.children.alone import place_of
@@ -19,6 +20,7 @@ from tests.system import System, quick, running
 from tests.waiting import until
 
 STALLED = ("stc", str(SUSPECT_STALLS))
+EVENTS = "SELECT event_id FROM homing.deliveries"
 GIVEN_UP = ("defa", "job stalled more than allowable limit")
 
 
@@ -79,7 +81,7 @@ async def test_what_the_engine_gave_up_is_a_suspect_too(settings: Settings, capl
 
 
 async def test_resources_of_a_suspect_are_made_in_its_child(settings: Settings) -> None:
-    """The child opens the app's lifespan for itself: nothing of the worker is in it."""
+    """The child opens the app's lifespan for itself: nothing of the worker is in it, but what it tells reaches the job."""
     settings = quick(settings)
     await suspect(settings, SuspectedLeast())
     async with running(app, settings) as system:
@@ -87,6 +89,8 @@ async def test_resources_of_a_suspect_are_made_in_its_child(settings: Settings) 
         assert isinstance(result, list)
         ran, made = result
         assert ran == made != os.getpid()
+        (job_id,) = [DeliveryKey(row["event_id"], "patient.least", 1).job_id for row in await system.sql.fetch(EVENTS)]
+        assert (await system.engine.read_lines("patient", job_id)).lines == ("alone",)
 
 
 @pytest.mark.parametrize("event", [Suspected(mood="die"), SuspectedLeast(mood="exit"), SuspectedCpu(mood="die")])

@@ -10,8 +10,10 @@ from uuid import UUID
 from homing.app.consumers import Mode
 from homing.app.messages import MessageId
 from homing.app.options import Policy
-from homing.errors import RegistrationError
+from homing.errors import PayloadError, RegistrationError
+from homing.events.codec import check_json, dump_json
 from homing.events.event import Event
+from homing.queue.notes import LONGEST_LINE, MOST_PROGRESS_BYTES
 
 S = TypeVar("S")
 
@@ -32,6 +34,9 @@ Guarantee = Literal["once", "at least once"]
 OnDuplicate = Literal["skip", "raise"]
 """What becomes of a job whose delivery an earlier run settled: it completes with that run's result, or it fails in the engine."""
 
+Told = Literal["progress", "line"]
+"""What a run may tell: how far it is, as JSON text, or a line for people."""
+
 Kind = Literal["async", "thread", "process"]
 """Where a handler runs: `async def` on the event loop, `def` in a thread of its own, `def` with `cpu=True` in a child process."""
 
@@ -51,6 +56,7 @@ class Job:
     generation: int
     recorded_at: datetime
     _told_to_end: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
+    _tell: Callable[[Told, str], None] = field(default=lambda _kind, _text: None, repr=False, compare=False)
 
     @property
     def told_to_end(self) -> bool:
@@ -59,6 +65,18 @@ class Job:
         A coroutine is cancelled, a child process is killed; only a `def` in a thread has to look.
         """
         return self._told_to_end()
+
+    def progress(self, value: object) -> None:
+        """Show how far the run is: a number, or any small JSON value. The last one stays with the job.
+
+        Call it from wherever the handler runs. It waits for nothing, and an engine that is away costs the run nothing but this note. A
+        `PayloadError` for what is no JSON, or too long.
+        """
+        self._tell("progress", _progress_text(value))
+
+    def log(self, line: str) -> None:
+        """Add a line to the job's own log, for people who look at the job; as `progress` otherwise. The last thousand lines stay."""
+        self._tell("line", str(line)[:LONGEST_LINE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,19 @@ class Handler:
         """The result of the one event that it was called with, from what it returned: a batch handler returns one per event."""
         is_list = self.batch is not None and isinstance(value, (list, tuple)) and len(value) == 1
         return value[0] if is_list else value
+
+
+def _progress_text(value: object) -> str:
+    check_json(value, "the progress")
+    try:
+        text = dump_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PayloadError(f"the progress {value!r} is no JSON value: {error}") from error
+    if len(text.encode()) > MOST_PROGRESS_BYTES:
+        raise PayloadError(
+            f"the progress is longer than {MOST_PROGRESS_BYTES:,} bytes of JSON: it is for people who look"
+        )
+    return text
 
 
 def inspect_parameters(

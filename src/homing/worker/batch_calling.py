@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from homing.app.handlers import Handler
+from homing.app.handlers import Handler, Told
 from homing.errors import AttemptTimeout, PermanentError
 from homing.worker.calling import Caller, stack_of
 from homing.worker.endings import LETTING_GO_SECONDS, Ending, Raised, Returned, report_stuck, returned
@@ -71,9 +71,14 @@ def told_to_end(runs: Sequence[Run]) -> Endings:
 
 
 def arguments_of(runs: Sequence[Run], caller: Caller, session: object, told: threading.Event) -> dict[str, Any]:
-    """What the handler's parameters get besides the events; the `Job` is the first run's, and hears when any of them must end."""
+    """What the handler's parameters get besides the events; the `Job` is the first run's, hears when any of them must end, and tells of all."""
+
+    def tell(kind: Told, text: str) -> None:
+        for run in runs:
+            run.tell(kind, text)
+
     arguments = caller.arguments(runs[0], session)
-    view = replace(runs[0].view, _told_to_end=told.is_set)
+    view = replace(runs[0].view, _told_to_end=told.is_set, _tell=tell)
     return arguments | {parameter.name: view for parameter in runs[0].handler.parameters if parameter.kind == "job"}
 
 

@@ -24,6 +24,7 @@ from homing.worker.permits import Permits
 from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
 from homing.worker.spans import RunSpans, note_outcome
+from homing.worker.telling import Notes
 
 
 class Executor:
@@ -68,10 +69,11 @@ class Executor:
         try:
             opened = open_run(job, self._catalogue)
             run = opened if isinstance(opened, Run) else None
-            if run is not None:
-                run.span = self._spans.start(run)
+            notes = None if run is None else self._begin(run)
             with RunContext(job, run, self._ledger_id, self._counter.metrics):
                 outcome = await self._outcome(opened)
+                if notes is not None:
+                    await notes.close()
                 if run is not None and run.span is not None:
                     note_outcome(run.span, outcome, run.error_type)
                 if isinstance(outcome, Postponed) and outcome.how == "interrupted":
@@ -113,6 +115,11 @@ class Executor:
         """Tell every run to end."""
         for run in list(self._runs.values()):
             run.cancel(cause)
+
+    def _begin(self, run: Run) -> Notes:
+        run.span = self._spans.start(run)
+        run.notes = notes = Notes(self._engine, run.job.lease)
+        return notes
 
     async def _outcome(self, opened: Run | Parked | Unreadable) -> Outcome:
         try:

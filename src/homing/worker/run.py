@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from homing.app.handlers import Handler, Job
+from homing.app.handlers import Handler, Job, Told
 from homing.events.envelope import Envelope
 from homing.events.event import Event
 from homing.queue.job import ClaimedJob
@@ -27,6 +27,14 @@ class Running(Protocol):
         ...
 
 
+class Telling(Protocol):
+    """Where a run tells how it goes."""
+
+    def tell(self, kind: Told, text: str) -> None:
+        """Take it, from any thread."""
+        ...
+
+
 class Cause(Enum):
     """Why Homing cancelled a run. A handler's own `CancelledError` has none of these."""
 
@@ -40,7 +48,7 @@ class Run:
     """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read.
 
     `traceparent`: what created its event, if that is known; `span`: its own span while it runs, if there are spans; `error_type`: the class of
-    what its handler raised.
+    what its handler raised; `notes`: where it tells how it goes.
     """
 
     case: Case
@@ -53,6 +61,7 @@ class Run:
     error_type: str | None = None
     cause: Cause | None = None
     limit_key: str | None = None
+    notes: Telling | None = None
     _running: Running | None = field(default=None, repr=False)
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
@@ -102,7 +111,13 @@ class Run:
             generation=self.generation or 1,
             recorded_at=self.recorded_at,
             _told_to_end=lambda: self.cause is not None,
+            _tell=self.tell,
         )
+
+    def tell(self, kind: Told, text: str) -> None:
+        """Show something with the job, where somebody takes it."""
+        if self.notes is not None:
+            self.notes.tell(kind, text)
 
     @property
     def argument(self) -> Event | list[Event]:

@@ -87,7 +87,7 @@ class Alone:
             await child.reap()
 
     async def _listen(self, run: Run, child: ChildProcess) -> Ending:
-        task = asyncio.create_task(child.receive(), name=f"run:{run.job.lease.job_id}")
+        task = asyncio.create_task(child.receive_answer(run.tell), name=f"run:{run.job.lease.job_id}")
         limit_seconds = self._caller.timeout_seconds(run) + SETTLING_SECONDS
         try:
             said = await await_ending(run, task, task, lambda: "", limit_seconds)

@@ -1,6 +1,7 @@
 """`python -m homing.worker.children.child`: calls `cpu=True` handlers, one after the other, for the worker that started it."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -29,23 +30,22 @@ def _serve(host: Host, request: Frame) -> None:
         host.answer({"broken": describe(error)})
         return
     host.tell({"began": True})
-    ending = _call(function, event_class, request)
+    ending = _call(host, function, event_class, request)
     host.answer({"returned": ending.result} if isinstance(ending, Returned) else {"raised": describe(ending.error)})
 
 
-def _call(function: Any, event_class: Any, request: Frame) -> Returned | Raised:
+def _call(host: Host, function: Any, event_class: Any, request: Frame) -> Returned | Raised:
     try:
         event = event_class.decode(request["payload"], event_id=UUID(request["event_id"]), version=request["version"])
-        arguments = {name: _job(request["job"]) for name in request["job_parameters"]}
+        arguments = {name: _job(host, request["job"]) for name in request["job_parameters"]}
         return returned(function(event, **arguments))
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the parent
         return Raised(error)
 
 
-def _job(view: Frame) -> Job:
-    return Job(
-        **view | {"event_id": UUID(view["event_id"]), "recorded_at": datetime.fromisoformat(view["recorded_at"])}
-    )
+def _job(host: Host, view: Frame) -> Job:
+    types = {"event_id": UUID(view["event_id"]), "recorded_at": datetime.fromisoformat(view["recorded_at"])}
+    return Job(**view | types, _tell=partial(host.note, host.answered))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from homing.app.handlers import Told
 from homing.config.logs import configure_logging
 from homing.worker.children.frames import Frame, pack, receive
 
@@ -34,6 +35,8 @@ class Host:
         self._connection = _take_stdin()
         self._requests: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._busy = False
+        self._speaking = threading.Lock()
+        self.answered = 0
 
     @classmethod
     def open(cls) -> "Host":
@@ -58,16 +61,28 @@ class Host:
             yield request
 
     def tell(self, frame: Frame) -> None:
-        """Say something to the parent about the request that is worked on."""
-        with contextlib.suppress(ConnectionError):  # it is gone, and so shall we be
-            self._connection.sendall(pack(frame))
+        """Say something to the parent about the request that is worked on; any thread may."""
+        with self._speaking:
+            self._send(frame)
+
+    def note(self, request: int, kind: Told, text: str) -> None:
+        """Pass on what a run tells about itself, by the number that `answered` had when it began; after its answer it is nobody's."""
+        with self._speaking:
+            if request == self.answered:
+                self._send({"note": [kind, text]})
 
     def answer(self, frame: Frame) -> None:
         """The last word about a request."""
         for stream in (sys.stdout, sys.stderr):
             _flush(stream)
         self._busy = False
-        self.tell(frame | {"rss_mb": resident_mb()})
+        with self._speaking:
+            self.answered += 1
+            self._send(frame | {"rss_mb": resident_mb()})
+
+    def _send(self, frame: Frame) -> None:
+        with contextlib.suppress(ConnectionError):  # it is gone, and so shall we be
+            self._connection.sendall(pack(frame))
 
     def _listen(self) -> None:
         while (frame := receive(self._connection)) is not None:

@@ -55,7 +55,7 @@ class Children:
         except _CannotBegin as error:
             log.error("no child process can run %s: %s", run.handler.location, error)  # noqa: TRY400 - the child's stack, not ours, would help
             return Raised(RetryLater(AGAIN_SECONDS, f"no child process can run it: {error}"))
-        task = asyncio.create_task(self._answer(child), name=f"run:{run.job.lease.job_id}")
+        task = asyncio.create_task(self._answer(run, child), name=f"run:{run.job.lease.job_id}")
         try:
             return await await_ending(run, task, task, lambda: "", timeout_seconds)
         finally:
@@ -117,9 +117,9 @@ class Children:
         self._working.add(child)
         return child, False
 
-    async def _answer(self, child: ChildProcess) -> Returned | Raised:
+    async def _answer(self, run: Run, child: ChildProcess) -> Returned | Raised:
         try:
-            said = await child.receive()
+            said = await child.receive_answer(run.tell)
         except ChildDied as died:
             self.deaths += 1
             return Raised(died)

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 
+from homing.app.handlers import Told
 from homing.config.settings import Settings
 from homing.worker.children.failures import ChildDied
 from homing.worker.children.frames import Frame, pack, read
@@ -82,6 +84,12 @@ class ChildProcess:
             raise await self._death() from error
         finally:
             reading.cancel()
+
+    async def receive_answer(self, tell: Callable[[Told, str], None]) -> Frame:
+        """What it says next that is no note of its run; notes are passed on as they come."""
+        while "note" in (said := await self.receive()):
+            tell(*said["note"])
+        return said
 
     def kill(self) -> None:
         """End it and all that it started, now. Once only, and no later than right after its end: ids are used again."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from homing.app.application import Homing
+from homing.app.handlers import Told
 from homing.app.resources import Provider
 from homing.clock import SystemClock
 from homing.config.logs import log_fields
@@ -52,6 +53,16 @@ class _Stage:
     ledger_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class _Relayed:
+    """What the run tells goes to the worker, which holds the job."""
+
+    host: Host
+
+    def tell(self, kind: Told, text: str) -> None:
+        self.host.note(0, kind, text)  # this process has no other run
+
+
 async def _serve(host: Host, request: Frame) -> None:
     """Answer as soon as it is known how the run ended; resources close afterwards."""
     async with AsyncExitStack() as stack:
@@ -61,6 +72,7 @@ async def _serve(host: Host, request: Frame) -> None:
             host.answer({"broken": describe(error)})
             return
         host.tell({"began": True})
+        stage.run.notes = _Relayed(host)
         host.answer(_words(await _perform(stage)))
 
 
