@@ -91,7 +91,8 @@ def test_control_characters_are_replaced_and_lines_kept() -> None:
     """What jsonb refuses and terminals obey is replaced; tabs and lines stay."""
     assert clean(HOSTILE) == "a�b�c�[31md�e�f�g"
     assert clean("one\n\ttwo") == "one\n\ttwo"
-    assert clean("đ 漢 🙂") == "đ 漢 🙂"
+    assert clean("đ 漢 🙂 שלום\u200f") == "đ 漢 🙂 שלום\u200f"
+    assert clean("gnp.\u202egnuhces\u202c \u2066x\u2069") == "gnp.�gnuhces� �x�"
 
 
 def test_long_texts_say_how_much_is_missing() -> None:

@@ -23,7 +23,8 @@ MAX_NAME = 200
 MAX_DEPTH = 200
 """Levels of arrays and objects that are kept as they are; PostgreSQL's own limit depends on its stack."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# The last two ranges turn the direction of what follows: a name may look like another one, or hide its end.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _NO_JSONB = re.compile(r"[\x00\ud800-\udfff]")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", re.IGNORECASE)
 
@@ -95,7 +96,7 @@ def report_text(error_class: str, text: str, stack: str = "") -> ErrorReport:
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """`text` without what jsonb refuses and terminals obey, cut to `most` characters with a note of how many are missing."""
+    """`text` without what jsonb refuses, terminals obey, or makes it look like another text, cut to `most` characters with a note of how many are missing."""
     safe = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     if most is None or len(safe) <= most:
         return safe
