@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
@@ -51,24 +52,8 @@ def test_two_scripts_differ_by_one_line_each_and_one_by_one_more() -> None:
 
 def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
     """The scripts in the order of their names' list."""
-    return [
-        loaded.add_delayed,
-        loaded.add_prioritized,
-        loaded.add_standard,
-        loaded.clean,
-        loaded.extend_lock,
-        loaded.move_to_wait,
-        loaded.move_stalled,
-        loaded.move_to_active,
-        loaded.move_to_delayed,
-        loaded.move_to_finished,
-        loaded.obliterate,
-        loaded.pause,
-        loaded.promote,
-        loaded.remove,
-        loaded.reprocess,
-        loaded.retry,
-    ]
+    found = [getattr(loaded, field.name) for field in fields(loaded)]
+    return [script for script in found if isinstance(script, scripts.Script)]
 
 
 def test_a_changed_script_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from homing.backoff import Backoff
 from homing.ids import JobId, LeaseToken
+from homing.queue.parent import Parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class NewJob:
     """A job to be added. `data` is JSON text; `timestamp_ms` is when its cause happened, by the engine's clock.
 
     `lifo`: it is claimed before all that wait already. `traceparent` is what created it, for whoever runs it to join.
+    `parent`: the job that waits for this one.
     """
 
     id: JobId
@@ -60,6 +62,7 @@ class NewJob:
     lifo: bool = False
     deduplication: Deduplication | None = None
     traceparent: str | None = None
+    parent: Parent | None = None
 
 
 @dataclass(frozen=True, slots=True)

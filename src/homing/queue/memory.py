@@ -9,8 +9,10 @@ from homing.ids import JobId
 from homing.queue.admission import refusal
 from homing.queue.job import ClaimedJob, JobEnd, KeepRule, Lease, NewJob
 from homing.queue.memory_browsing import MemoryBrowsing
+from homing.queue.memory_flowing import MemoryFlowing
 from homing.queue.memory_queue import MemoryQueue
 from homing.queue.memory_steering import MemorySteering
+from homing.queue.one_by_one import OneByOne
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import (
     Accepted,
@@ -28,7 +30,7 @@ from homing.queue.port import (
 )
 
 
-class MemoryEngine(MemorySteering):
+class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering):
     """Queues in this process, with a clock that a test can hold.
 
     Used from one event loop; its extenders may run in other threads. `flush` loses everything, as a flushed Redis does.
@@ -258,7 +260,8 @@ class MemoryEngine(MemorySteering):
 
     def _queue(self, name: str) -> MemoryBrowsing:
         if name not in self._queues:
-            self._queues[name] = MemoryBrowsing(name, self._clock)
+            self._queues[name] = queue = MemoryBrowsing(name, self._clock)
+            queue.on_end, queue.on_removal, queue.on_return = self._count_end, self._count_removal, self._count_return
         return self._queues[name]
 
     def _forget(self, name: str) -> None:

@@ -21,11 +21,12 @@ from homing.queue.browse import (
 )
 from homing.queue.job import JobCounts, JobEnd
 from homing.queue.memory_entry import Entry, State
-from homing.queue.memory_queue import MemoryQueue
+from homing.queue.memory_kin import MemoryKin
 from homing.queue.notes import KEPT_LINES, LONGEST_LINE, LogPage
+from homing.queue.parent import JobRef
 
 
-class MemoryBrowsing(MemoryQueue):
+class MemoryBrowsing(MemoryKin):
     """The jobs of one queue, for eyes and hands. Looking moves nothing: a delayed job that is due stays so until the next claim, as in Redis."""
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -61,7 +62,7 @@ class MemoryBrowsing(MemoryQueue):
     def counts(self) -> JobCounts:
         """Jobs by state."""
         states = [entry.state for entry in self._entries.values()]
-        return JobCounts(**{state.value: states.count(state) for state in State})
+        return JobCounts(**{state.name.lower(): states.count(state) for state in State})
 
     def terms(self) -> QueueTerms:
         """What holds the queue back."""
@@ -83,6 +84,7 @@ class MemoryBrowsing(MemoryQueue):
         del self._finished[State.FAILED][job_id]
         entry.attempts_made = entry.starts = 0
         self._line_up(entry)
+        self.on_return(JobRef(self._name, job_id), entry)
         return True
 
     def clean(self, state: JobState, older_than_seconds: float, most: int) -> int:
@@ -112,7 +114,7 @@ class MemoryBrowsing(MemoryQueue):
             case JobState.COMPLETED | JobState.FAILED:
                 return list(self._finished[State(state.value)])
             case JobState.WAITING_CHILDREN:
-                return []
+                return self.waiting_for_children()
             case JobState.ACTIVE | JobState.DELAYED | JobState.PRIORITIZED:
                 found = [
                     (entry.place, job_id) for job_id, entry in self._entries.items() if entry.state.value == state.value

@@ -7,6 +7,7 @@ from enum import Enum
 
 from homing.ids import LeaseToken
 from homing.queue.job import ClaimedJob, JobEnd, Lease, NewJob
+from homing.queue.memory_family import Family
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.trace import parse_traceparent
 
@@ -18,6 +19,7 @@ class State(Enum):
     PRIORITIZED = "prioritized"
     DELAYED = "delayed"
     ACTIVE = "active"
+    WAITING_CHILDREN = "waiting-children"
     COMPLETED = "completed"
     FAILED = "failed"
 
@@ -39,6 +41,8 @@ class Entry:
     parked: ParkedKind | None = None
     progress: str | None = None
     lines: list[str] = field(default_factory=list)
+    family: Family = field(default_factory=Family)
+    deferred_failure: str | None = None
 
     def claimed(self, queue: str, token: LeaseToken) -> ClaimedJob:
         """The job as its new holder gets it."""
@@ -52,6 +56,7 @@ class Entry:
             attempts_made=self.attempts_made,
             stalls=self.stalls,
             mark=self.mark,
+            deferred_failure=self.deferred_failure,
             traceparent=parent.text if (parent := parse_traceparent(self.job.traceparent)) else None,
         )
 

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import count
 
 from homing.clock import Clock
@@ -12,8 +12,17 @@ from homing.queue.memory_deduplication import MemoryDeduplication
 from homing.queue.memory_entry import Entry, State, count_parked
 from homing.queue.memory_keys import MemoryKeys
 from homing.queue.memory_limits import MemoryLimits
+from homing.queue.parent import JobRef
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.port import ClaimRequest, Held, Idle
+
+Told = Callable[[JobRef, Entry], None]
+"""Whoever must hear of a job that ended, was removed, or runs again after it had failed: its parent may wait for it."""
+
+
+def _nobody_cares(ref: JobRef, entry: Entry) -> None:
+    """For a queue of its own, without families."""
+    del ref, entry
 
 
 class MemoryQueue:
@@ -31,6 +40,9 @@ class MemoryQueue:
         self.limits = MemoryLimits(clock)
         self.keys = MemoryKeys(clock)
         self.same = MemoryDeduplication(clock, self._entries, self._entries.__delitem__)
+        self.on_end: Told = _nobody_cares
+        self.on_removal: Told = _nobody_cares
+        self.on_return: Told = _nobody_cares
         self._turn = count(1)
         self._has_marker = False
 
@@ -93,6 +105,10 @@ class MemoryQueue:
         entry.mark = entry.mark if mark is None else mark
         entry.end = end
         entry.state = State.FAILED if end.result is None else State.COMPLETED
+        if entry.state is State.COMPLETED:
+            entry.family.let_go()
+        entry.deferred_failure = None
+        self.on_end(JobRef(self._name, lease.job_id), entry)
         if follower := self.same.end(entry.job):
             self._enter(follower)
         if keep.count == 0:
@@ -199,6 +215,7 @@ class MemoryQueue:
         self._suspects.discard(job_id)
         self.same.remove(entry.job)
         del self._entries[job_id]
+        self.on_removal(JobRef(self._name, job_id), entry)
         return True
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from homing.errors import HomingError
 from homing.ids import JobId, LeaseToken
+from homing.queue.flows import Dependencies, FlowJob, Reviewed
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.notes import Noting
 from homing.queue.parked import ParkedJobs, ParkedKind
@@ -119,6 +121,28 @@ class Finished:
     next: ClaimedJob | Idle | None = None
 
 
+MOST_TOGETHER = 32
+"""Jobs that one call moves at most: more would cost the server little less for each, and keep all others waiting meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Jobs that were leased together, each with a token of its own; `idle` says why there are fewer than were asked for."""
+
+    jobs: Sequence[ClaimedJob]
+    idle: Idle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How one of several jobs completes: as in `Engine.complete`."""
+
+    job: ClaimedJob
+    result: str
+    mark: str | None
+    keep: KeepRule
+
+
 class Extender(Protocol):
     """Renews leases from a thread of its own: synchronous, with a connection that the event loop never touches."""
 
@@ -161,6 +185,10 @@ class Engine(Noting, Protocol):
         """Lease the next job, if there is one."""
         ...
 
+    async def claim_group(self, queue: str, request: ClaimRequest, most: int) -> Claims:
+        """Lease the next jobs in one step, up to `most` of them; their tokens are made from the request's."""
+        ...
+
     async def wait(self, queues: Sequence[str], timeout_seconds: float) -> str | None:
         """Sleep until one of `queues` may have a claimable job, and name it; `None` after the timeout or `interrupt`."""
         ...
@@ -173,6 +201,15 @@ class Engine(Noting, Protocol):
         self, job: ClaimedJob, result: str, *, mark: str | None, keep: KeepRule, claim_next: ClaimRequest | None
     ) -> Finished:
         """End a job as completed with `result` (JSON text), write the mark in the same step, and maybe claim the next."""
+        ...
+
+    async def complete_group(
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+    ) -> list[Finished | HomingError]:
+        """Complete several jobs of a queue and claim as many next ones, as so many calls of `complete` would; an answer for each, in order.
+
+        An error among the answers stands for one job, and is what `complete` would have raised.
+        """
         ...
 
     async def fail(
@@ -203,6 +240,34 @@ class Engine(Noting, Protocol):
 
         `refund_start`: this start does not count among its starts.
         """
+        ...
+
+    async def add_flow(self, jobs: Sequence[FlowJob]) -> list[AddResult]:
+        """Add jobs and what they are to each other, parents before their children: all of them in one step, or none.
+
+        Idempotent by their ids: one that exists becomes the child it is said to be, or counts as what it came to. A `Refused` that is not for
+        good: its parent is not there (any more), or another one waits for it; then that job is not added.
+        """
+        ...
+
+    async def wait_for_children(self, job: ClaimedJob, *, claim_next: ClaimRequest | None) -> Finished:
+        """Give a job back to run again once its children have ended; at once where none is left to wait for. No start is counted."""
+        ...
+
+    async def family(self, queue: str, job_id: JobId, *, most: int | None = None) -> Dependencies:
+        """Parent and children of a job, at most so many of each kind."""
+        ...
+
+    async def review_parents(self, queue: str, *, after: str | None = None, most: int = 100) -> Reviewed:
+        """Look whether what jobs wait for is still there: children that are lost or ended unnoticed stop counting, a page at a time."""
+        ...
+
+    async def release_parent(self, queue: str, job_id: JobId) -> bool:
+        """Let a job that waits for children wait to be claimed instead; `False` when it does not wait for any."""
+        ...
+
+    async def remove_children(self, queue: str, job_id: JobId) -> None:
+        """Remove those descendants of a job that have not begun; those that run, or have ended, stay."""
         ...
 
     async def park(

@@ -15,6 +15,8 @@ from homing.queue.redis.session import RedisSession
 PAGE_JOBS = 1000
 PAGE_CHARACTERS = 8_000_000
 
+_NO_PARENT = -5
+
 
 class RedisAdding(RedisSession):
     """The part of the engine that takes jobs."""
@@ -30,7 +32,7 @@ class RedisAdding(RedisSession):
         refused = [refusal(job) for job in page]
         admitted = [job for job, error in zip(page, refused, strict=True) if error is None]
         replies = await run_many(self._main, [self._add_call(keys, job) for job in admitted])
-        added = iter([_read_add(job, reply) for job, reply in zip(admitted, replies, strict=True)])
+        added = iter([read_add(job, reply) for job, reply in zip(admitted, replies, strict=True)])
         return [next(added) if error is None else Refused(error) for error in refused]
 
     def _add_call(self, keys: QueueKeys, job: NewJob) -> ScriptCall:
@@ -58,13 +60,16 @@ def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
         yield jobs[start:]
 
 
-def _read_add(job: NewJob, reply: object) -> AddResult:
+def read_add(job: NewJob, reply: object) -> AddResult:
+    """What a script's reply to the adding of a job means."""
     if reply == job.id.encode():
         return Accepted.ACCEPTED
     if isinstance(reply, ResponseError):
         return Refused(f"Redis refused the job {job.id}: {reply}", for_good=False)
     if isinstance(reply, BaseException):
         raise reply
+    if reply == _NO_PARENT:
+        return Refused(f"the job {job.id} was not added: its parent is not there", for_good=False)
     if isinstance(reply, bytes) and job.deduplication is not None:
         return Deduplicated(JobId(reply.decode(errors="replace")))
     if isinstance(reply, bytes):

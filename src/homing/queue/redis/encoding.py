@@ -1,15 +1,15 @@
 """How jobs and calls look to BullMQ's scripts: options in JSON and msgpack, and job hashes read back."""
 
 import json
-import math
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from homing.backoff import Backoff
 from homing.errors import MissingExtraError
 from homing.ids import JobId, LeaseToken
+from homing.queue import template
 from homing.queue.job import ClaimedJob, Deduplication, KeepRule, Lease, NewJob
+from homing.queue.parent import OnFailure, Parent
 from homing.queue.port import ClaimRequest
 from homing.trace import read_metadata, write_metadata
 
@@ -33,9 +33,7 @@ def encodable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def milliseconds(seconds: float) -> int:
-    """Whole milliseconds, rounded up: nothing runs early."""
-    return math.ceil(round(seconds * 1000, 6))
+milliseconds = template.milliseconds
 
 
 # ── Adding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,19 +42,44 @@ def milliseconds(seconds: float) -> int:
 def job_arguments(base: str, job: NewJob, delay_ms: int) -> tuple[bytes, str, bytes]:
     """ARGV of the add scripts: identity, data, options. `delay_ms` counts from the job's timestamp, as BullMQ's does."""
     same = None if job.deduplication is None else f"{base}de:{job.deduplication.id}"
-    identity = [base, job.id, job.name, job.timestamp_ms, None, None, None, None, same]
-    return pack(identity), job.data, pack(job_options(job, delay_ms))
+    options = job_options(job, delay_ms)
+    parent_key = children_key = record = None
+    if job.parent is not None:
+        whole = f"{base.removesuffix(':').rpartition(':')[0]}:{job.parent.job.queue}"
+        parent_key = f"{whole}:{job.parent.job.id}"
+        children_key, record = f"{parent_key}:dependencies", parent_record(whole, job.parent)
+        options |= {"parent": {"id": job.parent.job.id, "queue": whole}, **means(job.parent.on_failure)}
+    identity = [base, job.id, job.name, job.timestamp_ms, parent_key, children_key, record, None, same]
+    return pack(identity), job.data, pack(options)
+
+
+def parent_record(whole: str, parent: Parent) -> dict[str, Any]:
+    """What a child keeps of its parent: where it is, and what the child's death means to it."""
+    return {"id": parent.job.id, "queueKey": whole, **means(parent.on_failure)}
+
+
+def record_text(whole: str, parent: Parent) -> str:
+    """The same as it lies in the child's hash."""
+    return json.dumps(parent_record(whole, parent), ensure_ascii=False, separators=(",", ":"))
+
+
+def means(on_failure: OnFailure) -> dict[str, bool]:
+    """What a death means, in BullMQ's word for it."""
+    return {_MEANS[on_failure]: True}
+
+
+_MEANS: dict[OnFailure, str] = {"fail": "fpof", "continue": "cpof", "ignore": "idof", "remove": "rdof"}
 
 
 def job_options(job: NewJob, delay_ms: int) -> dict[str, Any]:
     """The `opts` of a job's hash, in the words of BullMQ's own options."""
     options: dict[str, Any] = {
         "attempts": job.attempts,
-        "removeOnComplete": keep_option(job.keep_completed),
-        "removeOnFail": keep_option(job.keep_failed),
+        "removeOnComplete": template.keep_option(job.keep_completed),
+        "removeOnFail": template.keep_option(job.keep_failed),
     }
     if job.backoff is not None:
-        options["backoff"] = backoff_option(job.backoff)
+        options["backoff"] = template.backoff_option(job.backoff)
     if delay_ms:
         options["delay"] = delay_ms
     if job.priority:
@@ -79,37 +102,11 @@ def deduplication_option(same: Deduplication) -> dict[str, Any]:
     return option | {name: True for name, value in wanted.items() if value}
 
 
-def keep_option(rule: KeepRule) -> bool | dict[str, float]:
-    """`removeOnComplete` or `removeOnFail` as Node reads it: `false` keeps for ever, `true` removes at once."""
-    if rule.count == 0:
-        return True
-    return _keep_numbers(rule) or False
-
-
 def keep_jobs(rule: KeepRule) -> dict[str, float]:
     """`keepJobs` of the finish script; a count of -1 keeps for ever."""
-    return _keep_numbers(rule) or {"count": -1}
+    return template.keep_numbers(rule) or {"count": -1}
 
 
-def _keep_numbers(rule: KeepRule) -> dict[str, float]:
-    numbers: dict[str, float] = {}
-    if rule.age_seconds is not None:
-        numbers["age"] = int(rule.age_seconds) if rule.age_seconds == int(rule.age_seconds) else rule.age_seconds
-    if rule.count is not None:
-        numbers["count"] = rule.count
-    return numbers
-
-
-def backoff_option(backoff: Backoff) -> dict[str, Any]:
-    """The backoff as BullMQ shows it. A capped one gets a type of its own: Node knows none with a ceiling, and a Node
-    worker that shares the queue must supply that strategy instead of retrying ever later.
-    """  # noqa: D205 - one thought
-    option: dict[str, Any] = {"type": backoff.kind, "delay": milliseconds(backoff.delay_seconds)}
-    if backoff.jitter:
-        option["jitter"] = backoff.jitter
-    if backoff.cap_seconds is not None:
-        option |= {"type": "capped", "cap": milliseconds(backoff.cap_seconds)}
-    return option
 
 
 # ── Claiming ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,27 +123,36 @@ def claim_options(request: ClaimRequest) -> dict[str, Any]:
     return options
 
 
+CLAIMED_FIELDS = (b"name", b"data", b"opts", b"timestamp", b"ats", b"atm", b"stc", b"homing", b"defa")
+"""What is read of a leased job. Our own script tells just these, after the job's id."""
+
+
 def read_claim(queue: str, job_id: bytes, flat: list[bytes], token: LeaseToken) -> ClaimedJob | None:
-    """A leased job from the reply of a script; `None` for an id whose hash has no job in it.
+    """A leased job from the reply of an official script; `None` for an id whose hash has no job in it."""
+    fields = dict(zip(flat[::2], flat[1::2], strict=False))
+    return read_lease(queue, [job_id, *map(fields.get, CLAIMED_FIELDS)], token)
+
+
+def read_lease(queue: str, values: list[bytes | None], token: LeaseToken) -> ClaimedJob | None:
+    """The same from the reply of our own script.
 
     Any producer may have written the hash, so nothing in it is trusted to be well-formed.
     """
-    fields = dict(zip(flat[::2], flat[1::2], strict=False))
-    name = fields.get(b"name")
-    if name is None:
+    job_id, name, data, opts, timestamp, starts, made, stalls, mark, deferred = values
+    if name is None or job_id is None:
         return None
-    attempts, traceparent = _terms(fields.get(b"opts"))
+    attempts, traceparent = _terms(opts)
     return ClaimedJob(
         lease=Lease(queue, JobId(_text(job_id)), token),
         name=_text(name),
-        data=_text(fields.get(b"data", b"null")),
-        timestamp_ms=_integer(fields.get(b"timestamp")),
+        data="null" if data is None else _text(data),
+        timestamp_ms=_integer(timestamp),
         attempts=attempts,
-        starts=_integer(fields.get(b"ats")),
-        attempts_made=_integer(fields.get(b"atm")),
-        stalls=_integer(fields.get(b"stc")),
-        mark=_optional_text(fields.get(b"homing")),
-        deferred_failure=_optional_text(fields.get(b"defa")),
+        starts=_integer(starts),
+        attempts_made=_integer(made),
+        stalls=_integer(stalls),
+        mark=_optional_text(mark),
+        deferred_failure=_optional_text(deferred),
         traceparent=traceparent,
     )
 

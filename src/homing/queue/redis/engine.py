@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from homing.queue.port import Extender
-from homing.queue.redis.adding import RedisAdding
 from homing.queue.redis.browsing import RedisBrowsing
 from homing.queue.redis.connection import SILENCE_SECONDS
 from homing.queue.redis.extender import RedisExtender
+from homing.queue.redis.flowing import RedisFlowing
+from homing.queue.redis.following import RedisFollowing
+from homing.queue.redis.grouping import RedisGrouping
 from homing.queue.redis.keyed import RedisKeyed
 from homing.queue.redis.limiting import RedisLimiting
 from homing.queue.redis.listing import RedisListing
@@ -19,7 +21,16 @@ _EXTENDER_SILENCE_SECONDS = 2.0
 
 
 class RedisEngine(
-    RedisAdding, RedisParking, RedisLimiting, RedisKeyed, RedisListing, RedisNoting, RedisBrowsing, RedisSteering
+    RedisGrouping,
+    RedisFlowing,
+    RedisParking,
+    RedisLimiting,
+    RedisKeyed,
+    RedisListing,
+    RedisNoting,
+    RedisFollowing,
+    RedisBrowsing,
+    RedisSteering,
 ):
     """Queues on Redis or Valkey that Node services and BullMQ's tools can share.
 

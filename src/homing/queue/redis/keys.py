@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from homing.errors import ConfigurationError
+from homing.ids import JobId
+from homing.queue.parent import JobRef
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,11 @@ class QueueKeys:
     def base(self) -> str:
         """What every key of the queue starts with, the colon included."""
         return f"{self.prefix}:{self.queue}:"
+
+    @property
+    def whole(self) -> str:
+        """The queue as the jobs of other queues name it: `<prefix>:<queue>`."""
+        return self.base[:-1]
 
     def part(self, name: str) -> str:
         """The key of one structure, such as `wait`, or of a job, by its id."""
@@ -41,6 +48,13 @@ class QueueKeys:
     def deduplication(self, same_id: str) -> str:
         """The key that names the job which counts for a de-duplication id."""
         return f"{self.base}de:{same_id}"
+
+    def ref(self, key: bytes) -> JobRef:
+        """The job that has this key, as members of a family name it; one of another prefix keeps its whole key."""
+        text = key.decode(errors="replace")
+        queue, colon, job_id = text.removeprefix(f"{self.prefix}:").partition(":")
+        is_ours = text.startswith(f"{self.prefix}:") and colon and queue
+        return JobRef(queue, JobId(job_id)) if is_ours else JobRef("", JobId(text))
 
     def _parts(self, names: str) -> tuple[str, ...]:
         return tuple(map(self.part, names.split()))
@@ -99,9 +113,19 @@ class QueueKeys:
         return self._parts("marker meta id prioritized delayed completed active events pc")
 
     @cached_property
+    def add_parent(self) -> tuple[str, ...]:
+        """KEYS of addParentJob."""
+        return self._parts("meta id delayed waiting-children completed events")
+
+    @cached_property
     def move_to_active(self) -> tuple[str, ...]:
         """KEYS of moveToActive."""
         return self._parts("wait active prioritized events stalled limiter delayed paused meta pc marker")
+
+    @cached_property
+    def finish_and_claim(self) -> tuple[str, ...]:
+        """KEYS of our finishAndClaim."""
+        return self._parts("wait active prioritized events stalled limiter delayed meta pc completed marker")
 
     @cached_property
     def move_stalled(self) -> tuple[str, ...]:
@@ -130,6 +154,17 @@ class QueueKeys:
         """KEYS of moveToDelayed for one job."""
         before, after = self._around_delayed_job
         return (*before, self.part(job_id), *after)
+
+    def move_to_waiting_children(self, job_id: str) -> tuple[str, ...]:
+        """KEYS of moveToWaitingChildren for one job."""
+        job = self.part(job_id)
+        return (
+            *self._parts("active waiting-children"),
+            job,
+            f"{job}:dependencies",
+            f"{job}:unsuccessful",
+            *self._parts("stalled events"),
+        )
 
     @cached_property
     def _around_retried_job(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,6 +17,7 @@ from homing.queue.redis.session import RedisSession
 _log = logging.getLogger(__name__)
 
 _HELD = {0: Held.HELD, -1: Held.MISSING, -2: Held.MISSING, -3: Held.TAKEN, -6: Held.TAKEN}
+_HAS_CHILDREN = (-4, -9)
 _NEVER = 1_000_000_000
 _MOST_GHOSTS_PER_CLAIM = 100
 
@@ -87,12 +88,7 @@ class RedisLeasing(RedisSession):
             reply = await self._retry_later(job, delay_seconds, updates, claim_next, spend_attempt=spend_attempt)
         if isinstance(reply, list):
             return await self._finished(job, reply, claim_next)
-        held = self._held(job, reply)
-        if held is not Held.HELD:
-            return Finished(held)
-        if claim_next is None:
-            return await self._without_next(job)
-        return Finished(held, await self._or_nothing(job.lease.queue, self.claim(job.lease.queue, claim_next)))
+        return await self._then_claim(job, self._held(job, reply), claim_next)
 
     async def release(self, job: ClaimedJob) -> Held:
         """Give a job back untouched, to be claimed next."""
@@ -126,7 +122,20 @@ class RedisLeasing(RedisSession):
         options = encoding.finish_options(job, ending.keep, claim_next)
         identity = (job_id, self._now_ms(), ending.field, ending.value, ending.target)
         arguments = (*identity, fetch, keys.base, options, ending.updates)
+        reply = await run(self._main, self._scripts.move_to_finished, target, *arguments)
+        if reply not in _HAS_CHILDREN:
+            return reply
+        names = (keys.part(job_id), keys.lock(job_id))  # it is done whatever they come to: the ledger says so
+        await run(self._main, own_script("letChildrenGo-2"), names, job.lease.token)
         return await run(self._main, self._scripts.move_to_finished, target, *arguments)
+
+    async def _then_claim(self, job: ClaimedJob, held: Held, claim_next: ClaimRequest | None) -> Finished:
+        """The answer to a script that gave a job up and cannot lease the next."""
+        if held is not Held.HELD:
+            return Finished(held)
+        if claim_next is None:
+            return await self._without_next(job)
+        return Finished(held, await self._or_nothing(job.lease.queue, self.claim(job.lease.queue, claim_next)))
 
     async def _without_next(self, job: ClaimedJob) -> Finished:
         """The answer to a finish that wants nothing more. The slot it frees may be what a bounded queue's other workers

@@ -19,6 +19,7 @@ from homing.queue.redis.replies import ResponseError
 
 NAMES = (
     "addDelayedJob-6",
+    "addParentJob-6",
     "addLog-2",
     "addPrioritizedJob-9",
     "addStandardJob-9",
@@ -29,10 +30,12 @@ NAMES = (
     "moveToActive-11",
     "moveToDelayed-11",
     "moveToFinished-14",
+    "moveToWaitingChildren-7",
     "obliterate-2",
     "pause-7",
     "promote-9",
     "removeJob-2",
+    "removeUnprocessedChildren-2",
     "reprocessJob-9",
     "retryJob-11",
     "updateProgress-3",
@@ -68,6 +71,7 @@ class ScriptSet:
 
     library_version: str
     add_delayed: Script
+    add_parent: Script
     add_log: Script
     add_prioritized: Script
     add_standard: Script
@@ -78,10 +82,12 @@ class ScriptSet:
     move_to_active: Script
     move_to_delayed: Script
     move_to_finished: Script
+    move_to_waiting_children: Script
     obliterate: Script
     pause: Script
     promote: Script
     remove: Script
+    remove_unprocessed_children: Script
     reprocess: Script
     retry: Script
     update_progress: Script
