@@ -1,0 +1,120 @@
+"""Several jobs in one script of ours: completed, and as many next ones leased, at a third of what the official scripts ask of the server."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from homing.errors import HomingError
+from homing.ids import new_token
+from homing.queue.job import ClaimedJob, KeepRule
+from homing.queue.one_by_one import numbered
+from homing.queue.port import ClaimRequest, Claims, Completion, Finished, Held, Idle
+from homing.queue.redis import encoding
+from homing.queue.redis.keys import QueueKeys
+from homing.queue.redis.leasing import RedisLeasing
+from homing.queue.redis.link import Word
+from homing.queue.redis.replies import ResponseError
+from homing.queue.redis.scripts import own_script, run
+
+_log = logging.getLogger(__name__)
+
+_NEEDS_OFFICIAL = 1
+_FOR_EVER = KeepRule()
+_AGAIN = Idle(retry_seconds=0.0)
+
+
+class RedisGrouping(RedisLeasing):
+    """The part of the engine that moves several jobs of a queue at once."""
+
+    async def claim_group(self, queue: str, request: ClaimRequest, most: int) -> Claims:
+        """Lease the next jobs, up to `most` of them; a lone one as everybody else leases it."""
+        if most == 1:
+            claimed = await self.claim(queue, request)
+            return Claims([claimed]) if isinstance(claimed, ClaimedJob) else Claims([], claimed)
+        _, claims = await self._move(self._keys(queue), [], most, request)
+        return claims
+
+    async def complete_group(
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+    ) -> list[Finished | HomingError]:
+        """Complete several jobs and lease as many next ones.
+
+        Jobs that are not kept for ever are removed by the official script, when it finishes the last one of each rule.
+        """
+        alone = _for_the_official_script(completions)
+        together = [each for place, each in enumerate(completions) if place not in alone]
+        answers = await asyncio.gather(
+            self._complete_together(self._keys(queue), together, claim_next),
+            *(self._complete_alone(completions[place], claim_next) for place in sorted(alone)),
+        )
+        moved, by_themselves = iter(answers[0]), iter(answers[1:])
+        return [next(by_themselves if place in alone else moved) for place in range(len(completions))]
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _complete_together(
+        self, keys: QueueKeys, completions: Sequence[Completion], request: ClaimRequest
+    ) -> list[Finished | HomingError]:
+        if not completions:
+            return []
+        try:
+            endings, claims = await self._move(keys, completions, len(completions), request)
+        except (
+            ResponseError
+        ):  # one of the keys is something else than it should be; whose it is, the others need not know
+            return [await self._complete_alone(each, request) for each in completions]
+        following = iter(claims.jobs)
+        answers: list[Finished | HomingError] = []
+        for each, ending in zip(completions, endings, strict=True):
+            if ending == _NEEDS_OFFICIAL:
+                answers.append(await self._complete_alone(each, request))
+            elif ending == 0:
+                answers.append(Finished(Held.HELD, next(following, claims.idle or _AGAIN)))
+            else:
+                answers.append(Finished(self._held(each.job, ending)))
+        return answers
+
+    async def _complete_alone(self, each: Completion, request: ClaimRequest) -> Finished | HomingError:
+        own = replace(request, token=new_token())
+        try:
+            return await self.complete(each.job, each.result, mark=each.mark, keep=each.keep, claim_next=own)
+        except HomingError as error:
+            return error
+
+    async def _move(
+        self, keys: QueueKeys, completions: Sequence[Completion], most: int, request: ClaimRequest
+    ) -> tuple[list[int], Claims]:
+        """Run the script; what became of each completion, and what was leased."""
+        limit = request.limit
+        words: list[Word] = [keys.base, self._now_ms(), len(completions), most, request.token]
+        words += (max(1, encoding.milliseconds(request.lease_seconds)), request.worker)
+        words += ("", "") if limit is None else (limit.jobs, max(1, encoding.milliseconds(limit.seconds)))
+        for each in completions:
+            lease = each.job.lease
+            words += (lease.job_id, lease.token, encoding.encodable(each.result), each.mark or "")
+        reply = await run(self._main, own_script("finishAndClaim-11"), keys.finish_and_claim, *words)
+        endings, limit_ms, due_ms, *leased = reply
+        return endings, await self._leased(keys, leased, self._idle(limit_ms, due_ms), request)
+
+    async def _leased(self, keys: QueueKeys, leased: Sequence[Any], idle: Idle, request: ClaimRequest) -> Claims:
+        """Read what the script leased. An id whose job is lost is dropped, and leaves its place free."""
+        jobs: list[ClaimedJob] = []
+        for number, values in enumerate(leased, 1):
+            own = numbered(request, number)
+            job = encoding.read_lease(keys.queue, values, own.token)
+            if job is not None:
+                jobs.append(job)
+                continue
+            _log.warning("dropping a job of queue %s whose data is lost: %r", keys.queue, values[0])
+            await self._drop_ghost(keys, values[0], own, claims_next=False)
+            idle = _AGAIN
+        return Claims(jobs, idle)
+
+
+def _for_the_official_script(completions: Sequence[Completion]) -> set[int]:
+    """Places of jobs that are removed at once, and of the last one under each rule that removes earlier ones."""
+    last = {each.keep: place for place, each in enumerate(completions) if each.keep != _FOR_EVER}
+    removed = {place for place, each in enumerate(completions) if each.keep.count == 0}
+    return removed | set(last.values())
