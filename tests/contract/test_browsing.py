@@ -268,3 +268,19 @@ def test_where_the_next_page_begins() -> None:
     for wrong in ("", "4", "4:", ":a", "-1:a", "٣:a", "1" * 20 + ":a"):
         with pytest.raises(ValueError, match="not where a page ended"):
             read_cursor(wrong)
+
+
+async def test_a_glance_shows_jobs_of_all_states(subject: Subject) -> None:
+    """Each as a list has it, in the order of the ids; one that is nowhere has no name."""
+    engine = steered(subject)
+    await subject.add("run", "waits")
+    await subject.add("late", delay_seconds=60)
+    await subject.claim()
+    jobs = await engine.glance(QUEUE, [JobId(name) for name in ("late", "run", "nowhere", "waits")])
+    assert [(job.id, job.state) for job in jobs] == [
+        ("late", JobState.DELAYED),
+        ("run", JobState.ACTIVE),
+        ("nowhere", None),
+        ("waits", JobState.WAITING),
+    ]
+    assert [job.name for job in jobs] == ["send", "send", None, "send"]

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from homing.ids import JobId
+from homing.queue.browse import SteeredEngine
 from homing.queue.flows import Dependencies, FlowJob, failed_child
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.parent import JobRef, OnFailure, Parent
@@ -105,7 +107,7 @@ async def test_a_run_adds_children_and_waits_for_them(subject: Subject) -> None:
     again = await subject.claim()
     assert (again.lease.job_id, again.starts, again.attempts_made) == ("bill", 1, 0)
     assert (await subject.engine.wait_for_children(again, claim_next=None)).held is Held.HELD
-    assert await subject.engine.promote(QUEUE, BILL.id)  # type: ignore[attr-defined]  # nothing is left to wait for: it runs soon
+    assert await _steered(subject).promote(QUEUE, BILL.id)  # nothing is left to wait for: it runs soon
     assert (await subject.claim()).starts == 1
 
 
@@ -166,24 +168,24 @@ async def test_a_child_that_is_removed_is_not_waited_for(subject: Subject, way: 
         case "remove":
             assert await subject.engine.remove(OTHER, JobId("p1"))
         case "drain":
-            await _steered(subject).drain(OTHER, delayed=True)  # type: ignore[attr-defined]  # every engine here can be steered
+            await _steered(subject).drain(OTHER, delayed=True)
         case _:
             await subject.engine.push_settings(OTHER, QueueSettings(paused=True))
-            await _steered(subject).obliterate(OTHER, force=True)  # type: ignore[attr-defined]  # as above
+            await _steered(subject).obliterate(OTHER, force=True)
             await subject.engine.review_parents(QUEUE)
     assert (await subject.claim()).lease.job_id == "bill"
     assert (await family(subject)).count == 0
 
 
-def _steered(subject: Subject) -> Engine:
-    return subject.engine
+def _steered(subject: Subject) -> SteeredEngine:
+    return cast("SteeredEngine", subject.engine)
 
 
 async def test_a_child_that_failed_and_is_retried_is_waited_for_again(subject: Subject) -> None:
     """A person retries it in place: what it comes to now counts, and not its death."""
     await add(subject.engine, parent(), child("p1", "ignore"), child("p2"))
     await end(subject, None)
-    assert await subject.engine.rerun(OTHER, JobId("p1"))  # type: ignore[attr-defined]  # every engine here can be steered
+    assert await _steered(subject).rerun(OTHER, JobId("p1"))
     await end(subject, "2")
     assert await subject.engine.claim(QUEUE, ask()) == Idle()
     await end(subject, "1")

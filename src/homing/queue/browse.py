@@ -3,7 +3,7 @@
 It is apart from what workers and relays need: nothing that runs jobs depends on it, and nothing here needs a lease.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -123,6 +123,13 @@ class Browsing(Protocol):
 
     async def show(self, queue: str, job_id: JobId) -> ShownJob | None:
         """One job in full; `None` for an id without one."""
+        ...
+
+    async def glance(self, queue: str, ids: Sequence[JobId]) -> list[ListedJob]:
+        """These jobs as a list shows them, whatever their states; without a name where there is none. No line is walked.
+
+        One that is in no list that can be asked cheaply counts as waiting.
+        """
         ...
 
     async def terms(self, queue: str) -> QueueTerms:

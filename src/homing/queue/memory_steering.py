@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from homing.ids import JobId
-from homing.queue.browse import JobPage, JobState, Obliterated, QueueTerms, ShownJob
+from homing.queue.browse import JobPage, JobState, ListedJob, Obliterated, QueueTerms, ShownJob
 from homing.queue.job import JobCounts, JobEnd, JobTrace
 from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.notes import LogPage
@@ -57,6 +57,11 @@ class MemorySteering(ABC):
         """One job in full; `None` for an id without one."""
         with self._guard:
             return self._queue(queue).show(job_id)
+
+    async def glance(self, queue: str, ids: Sequence[JobId]) -> list[ListedJob]:
+        """These jobs as a list shows them."""
+        with self._guard:
+            return [self._queue(queue).show(job_id) or ListedJob(id=job_id, name=None, state=None) for job_id in ids]
 
     async def terms(self, queue: str) -> QueueTerms:
         """What holds the queue back now."""

@@ -72,6 +72,17 @@ class RedisBrowsing(RedisLooking):
             logs=last,
         )
 
+    async def glance(self, queue: str, ids: Sequence[JobId]) -> list[ListedJob]:
+        """These jobs as a list shows them: their fields, the sets that may have them, and the running ones, which are few."""
+        keys, active = self._keys(queue), self._keys(queue).part("active")
+        commands: list[tuple[Word, ...]] = []
+        for job_id in ids:
+            commands.append(("HMGET", keys.part(job_id), *LISTED_FIELDS))
+            commands.append(("LPOS", active, job_id))
+            commands += [("ZSCORE", keys.part(state.value), job_id) for state in _SETS]
+        replies, step = await self._together(*commands), 2 + len(_SETS)
+        return [_glanced(job_id, *replies[at * step : (at + 1) * step]) for at, job_id in enumerate(ids)]
+
     async def terms(self, queue: str) -> QueueTerms:
         """The fields of `meta` that scripts read at every claim, and what is left of a window that is full."""
         keys = self._keys(queue)
@@ -146,3 +157,15 @@ class RedisBrowsing(RedisLooking):
             return _Place(JobState.WAITING, ahead=ahead)
         apart = await self._main.call("LPOS", keys.part("paused"), job_id)  # where an older BullMQ kept them
         return _Place(None if apart is None else JobState.WAITING)
+
+
+def _glanced(job_id: JobId, fields: Sequence[bytes | None], running: int | None, *scores: bytes | None) -> ListedJob:
+    in_set = next(
+        ((state, score) for state, score in zip(_SETS, scores, strict=True) if score is not None), (None, None)
+    )
+    state, score = in_set
+    if running is not None:
+        state = JobState.ACTIVE
+    elif state is None and fields[0] is not None:
+        state = JobState.WAITING
+    return picture_listed(job_id, state, fields, due=due_ms(state, score))

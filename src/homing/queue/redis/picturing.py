@@ -30,7 +30,7 @@ def due_ms(state: JobState | None, score: object) -> float | None:
 
 
 def picture_listed(
-    job_id: JobId, state: JobState, values: Sequence[bytes | None], *, due: float | None = None
+    job_id: JobId, state: JobState | None, values: Sequence[bytes | None], *, due: float | None = None
 ) -> ListedJob:
     """A job of a list, from its fields in the order of `LISTED_FIELDS`."""
     fields = {
