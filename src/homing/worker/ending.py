@@ -21,7 +21,8 @@ from homing.queue.outcome import (
     Postponed,
     Retry,
 )
-from homing.queue.port import ClaimRequest, Engine, Finished, Held, Idle
+from homing.queue.port import ClaimRequest, Completion, Engine, Finished, Held, Idle
+from homing.worker.finishing import Finisher
 
 log = logging.getLogger("homing.worker")
 
@@ -29,7 +30,12 @@ MAX_WAIT_SECONDS = 2.0
 
 
 async def end_job(
-    engine: Engine, job: ClaimedJob, outcome: Outcome, policy: Policy | None, claim_next: ClaimRequest | None
+    engine: Engine,
+    finisher: Finisher,
+    job: ClaimedJob,
+    outcome: Outcome,
+    policy: Policy | None,
+    claim_next: ClaimRequest | None,
 ) -> Finished:
     """Carry out the outcome; a lost answer is asked for again, since a second finish of the same lease changes nothing.
 
@@ -39,7 +45,7 @@ async def end_job(
     wait_seconds = 0.05
     while True:
         try:
-            return await _end(engine, job, outcome, policy, claim_next)
+            return await _end(engine, finisher, job, outcome, policy, claim_next)
         except ServerUnavailable as error:
             if wait_seconds == 0.05:
                 log.warning("job %s has ended and waits for the engine: %s", job.lease.job_id, error)
@@ -48,14 +54,19 @@ async def end_job(
 
 
 async def _end(
-    engine: Engine, job: ClaimedJob, outcome: Outcome, policy: Policy | None, claim_next: ClaimRequest | None
+    engine: Engine,
+    finisher: Finisher,
+    job: ClaimedJob,
+    outcome: Outcome,
+    policy: Policy | None,
+    claim_next: ClaimRequest | None,
 ) -> Finished:
     keep_completed = KeepRule() if policy is None else policy.keep_completed
     keep_failed = KeepRule() if policy is None else policy.keep_failed
     match outcome:
         case Completed(result=result, how=how):
             mark = DONE_MARK if how in ("completed", "duplicate") else None
-            return await engine.complete(job, result, mark=mark, keep=keep_completed, claim_next=claim_next)
+            return await finisher.complete(Completion(job, result, mark, keep_completed), claim_next)
         case Dead(reason=reason, stack=stack, letter=letter):
             mark = dead_mark(letter)
             return await engine.fail(job, reason, stack=stack, mark=mark, keep=keep_failed, claim_next=claim_next)

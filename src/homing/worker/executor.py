@@ -17,6 +17,7 @@ from homing.worker.context import RunContext
 from homing.worker.counting import RunCounter
 from homing.worker.ending import end_job
 from homing.worker.endings import Raised
+from homing.worker.finishing import Finisher
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
@@ -52,6 +53,7 @@ class Executor:
         self._guarantees = guarantees
         self._judge = judge
         self._leases = leases
+        self._finisher = Finisher(engine)
         self._permits = Permits(engine)
         self._ledger_id = ledger_id
         self._clock = clock
@@ -79,7 +81,7 @@ class Executor:
                 if isinstance(outcome, Postponed) and outcome.how == "interrupted":
                     self._on_interrupted()
                 policy = None if run is None else run.handler.policy
-                finished = await end_job(self._engine, job, outcome, policy, claim_next())
+                finished = await end_job(self._engine, self._finisher, job, outcome, policy, claim_next())
                 seconds = self._clock.monotonic() - started
                 self._reporter.report(job, run, outcome, finished, seconds)
                 self._counter.count(job, opened, outcome, finished, seconds)

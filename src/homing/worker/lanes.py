@@ -8,7 +8,7 @@ from homing.clock import Clock
 from homing.errors import ServerUnavailable
 from homing.ids import new_token
 from homing.queue.job import ClaimedJob
-from homing.queue.port import ClaimRequest, Engine, Finished, Idle, Limit
+from homing.queue.port import MOST_TOGETHER, ClaimRequest, Engine, Finished, Idle, Limit
 from homing.service import Progress
 
 log = logging.getLogger("homing.worker")
@@ -96,21 +96,15 @@ class Lane:
         """
         while self.may_claim():
             first = self._clock.monotonic() > self._streak_until
-            wanted = 1 if first else min(self._wanted, self.free)
-            claims = await asyncio.gather(
-                *(self._engine.claim(self.queue, self._request()) for _ in range(wanted)), return_exceptions=True
-            )
+            wanted = 1 if first else min(self._wanted, self.free, MOST_TOGETHER)
+            claims = await self._engine.claim_group(self.queue, self._request(), wanted)
             self._continue(wanted)
-            if first and isinstance(claims[0], ClaimedJob):
+            if first and claims.jobs:
                 self.resume_at = self._clock.monotonic() + POLL_SECONDS
-            for claim in claims:
-                if isinstance(claim, ClaimedJob):
-                    self._start(claim)
-            for claim in claims:
-                if isinstance(claim, BaseException):
-                    raise claim
-                if isinstance(claim, Idle):
-                    self._rest(claim)
+            for job in claims.jobs:
+                self._start(job)
+            if claims.idle is not None:
+                self._rest(claims.idle)
 
     def _start(self, job: ClaimedJob) -> None:
         task = asyncio.create_task(self._occupy(job), name=f"slot:{self.queue}")
