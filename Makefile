@@ -11,7 +11,7 @@ TESTS ?=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 4
 
-.PHONY: help demo soak soak-flushes test check setup bench bench-quick lock clean
+.PHONY: help demo soak soak-flushes test check setup interop interop-newest node bench bench-quick lock clean
 
 help:  ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -25,7 +25,7 @@ soak: setup  ## Run the shop under chaos: 3,000 orders while everything fails at
 soak-flushes: setup  ## Prove the first promise: Valkey is emptied at 20 random moments of 2,000 orders (SEED=)
 	@$(BIN)/python -m shop.soak --orders 2000 --flushes 20
 
-test: check  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
+test: check node  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 check: setup  ## Lint, format, types, layers: exactly what CI runs
@@ -34,10 +34,19 @@ check: setup  ## Lint, format, types, layers: exactly what CI runs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+interop: setup node  ## Work with npm's BullMQ and Bull Board on one queue, both ways (part of `make test`; left out where there is no Node)
+	$(BIN)/pytest -n 2 --dist loadfile tests/interop
+
+interop-newest: setup node  ## The same with the newest BullMQ 6 there is; what it finds stops nothing
+	-$(BIN)/python -m tests.interop.npm --newest && INTEROP_BULLMQ=newest $(BIN)/pytest -n 2 --dist loadfile tests/interop
+
+node: setup
+	@$(BIN)/python -m tests.interop.npm
+
 bench: setup  ## Print the numbers that are promised: latency, commands per order, memory
 	$(BIN)/python -m benchmarks
 
-bench-quick: setup  ## Compare with Node's BullMQ and the official Python port, side by side, in under three minutes
+bench-quick: setup node  ## Compare with Node's BullMQ and the official Python port, side by side, in under three minutes
 	@$(BIN)/python -m benchmarks.quick
 
 setup: $(STAMP)  ## Make .venv and install the locked requirements
