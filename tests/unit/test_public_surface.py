@@ -118,6 +118,7 @@ MODULES_FOR_USERS = {
         "HomingError",
         "MissingExtraError",
         "NewerPayloadError",
+        "NotPermitted",
         "PayloadError",
         "PermanentError",
         "RecordError",

@@ -13,6 +13,7 @@ from homing.cli.audit import audit_verb
 from homing.cli.backfill import backfill_verb
 from homing.cli.check import check_verb
 from homing.cli.consumers import consumers_verbs
+from homing.cli.dashboard import dashboard_verb
 from homing.cli.deadletters import deadletters_verbs
 from homing.cli.dev import dev_verb
 from homing.cli.doctor import doctor_verb
@@ -67,6 +68,7 @@ commands.command("health")(health_verb)
 commands.command("dev")(dev_verb)
 commands.command("worker")(worker_verb)
 commands.command("relay")(relay_verb)
+commands.command("dashboard")(dashboard_verb)
 commands.command("status")(status_verb)
 commands.command("top")(top_verb)
 commands.command("tail")(tail_verb)

@@ -49,6 +49,11 @@ def within_a_century(value: timedelta) -> timedelta:
     return value
 
 
+def read_words(value: object) -> object:
+    """Read `a, b` as two words; what is a list already is left alone."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
 Delay = Annotated[timedelta, BeforeValidator(read_duration), AfterValidator(not_negative)]
 """A duration that may be zero."""
 

@@ -6,12 +6,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+)
 from pydantic import model_validator as check_together
 
 from homing.config.problems import explain
 from homing.config.queues import describe_queues, read_queues
-from homing.config.reading import Delay, Period, Window
+from homing.config.reading import Delay, Period, Window, read_words
 from homing.config.sources import Layer, from_environment, from_file, from_mapping, gather
 from homing.config.urls import check_postgres_url, check_redis_url, libpq_url, mask, sqlalchemy_asyncpg_url
 from homing.durations import days, describe_seconds, milliseconds, seconds
@@ -94,6 +103,22 @@ class Settings(BaseModel):
     """How long finished things are kept."""
     http_address: str = Field(default="127.0.0.1:9464", pattern=r"^(off|.*:\d{1,5})$")
     """Where health and metrics are served, as host:port; `off` = nowhere."""
+    dashboard_address: str = Field(default="127.0.0.1:9465", pattern=r"^.*:\d{1,5}$")
+    """Where `homing dashboard` serves, as host:port; an address that others reach wants users or a token."""
+    dashboard_prefix: str = ""
+    """The path below which it serves, as in /ops/homing, for a proxy that gives it no host of its own."""
+    dashboard_users: Path | None = None
+    """The file of those who may log in, one a line, name:role:hash; `homing dashboard --add-user` writes it."""
+    dashboard_token: SecretStr | None = None
+    """What programs send as `Authorization: Bearer …`; 20 characters or more."""
+    dashboard_token_role: Literal["viewer", "operator", "admin"] = "viewer"  # noqa: S105 - a role, no token
+    """What a program with the token may do."""
+    dashboard_secret: SecretStr | None = None
+    """What seals sessions, 20 characters or more: the same for all its processes; not given, they end with the process."""
+    dashboard_masked: Annotated[tuple[str, ...], BeforeValidator(read_words)] = ()
+    """Fields of payloads that are not shown, besides passwords, tokens and the like; as in email,phone."""
+    dashboard_trace_url: str | None = None
+    """Where a trace can be seen, with {trace_id} in it."""
     trace_relation: Literal["link", "parent"] = "link"
     """What the span of a run is to what created its event, where OpenTelemetry is set up: `link` = a trace of its own that links to it, `parent` = its child."""
     log_level: Annotated[
@@ -258,5 +283,7 @@ def _show(value: object) -> str:
             return describe_queues(value)
         case str():
             return mask(value)
+        case tuple():
+            return ",".join(map(str, value))
         case _:
             return str(value)

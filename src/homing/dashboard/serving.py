@@ -1,0 +1,114 @@
+"""`homing dashboard`: the pages over HTTP, closed to everybody but those who can show who they are."""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from pydantic import SecretStr
+
+from homing.config.settings import Settings
+from homing.dashboard.access import Access, Identity
+from homing.dashboard.app import Dashboard
+from homing.dashboard.users import Users, make_user, write_user
+from homing.errors import ConfigurationError
+from homing.ledger.actions import Role
+
+log = logging.getLogger("homing.dashboard")
+
+CLOSING_SECONDS = 3
+"""How long requests may take to end after the order to stop."""
+
+
+def serve_pages(settings: Settings, *, name: str, local: str, users: Path | None, address: str, prefix: str) -> None:
+    """Serve until SIGINT or SIGTERM. `local`: who everybody on this machine is, where nobody has to log in."""
+    dashboard = Dashboard(
+        settings,
+        name=name,
+        access=access_of(settings, users, local),
+        prefix=prefix,
+        masked=settings.dashboard_masked,
+        trace_url=settings.dashboard_trace_url,
+    )
+    host, _, port = address.rpartition(":")
+    serve(dashboard, host, int(port))
+
+
+def access_of(settings: Settings, users: Path | None, local: str) -> Access:
+    """The ways in that the settings open."""
+    token = _said(settings.dashboard_token)
+    return Access(
+        users=None if users is None else Users(users),
+        token=token,
+        token_role=Role[settings.dashboard_token_role.upper()],
+        local=Identity(local, Role.ADMIN) if users is None and token is None else None,
+        secret=_said(settings.dashboard_secret),
+    )
+
+
+def add_user(file: Path, name: str, role: str, password: str) -> None:
+    """Write a user into the file."""
+    write_user(file, make_user(name, Role[role.upper()], password))
+
+
+def _said(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def require_closed(host: str, access: Access) -> None:
+    """Raise a `ConfigurationError` for an address that others reach, where nobody has to show who they are."""
+    if not access.is_closed and not is_loopback(host):
+        raise ConfigurationError(
+            f"the dashboard shows payloads and runs jobs again, and {host!r} can be reached from elsewhere: say who may use it with "
+            "--users FILE (--add-user NAME puts somebody into it) or HOMING_DASHBOARD_TOKEN, or serve 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address; a name other than `localhost` may be anywhere."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve(dashboard: Dashboard, host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    require_closed(host, dashboard.desk.access)
+    config = uvicorn.Config(
+        dashboard,
+        host=host.strip("[]"),
+        port=port,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        proxy_headers=True,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    asyncio.run(_Server(config, dashboard).serve())
+
+
+class _Server(uvicorn.Server):
+    """Lets the viewers of a stream go first, so that the end does not wait for them."""
+
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+        super().__init__(config)
+        self._dashboard = dashboard
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                shown = f"[{host}]" if ":" in host else host
+                log.info("the dashboard is at http://%s:%s%s/", shown, port, self._dashboard.prefix)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._dashboard.desk.lookout.leave()
+        super().handle_exit(sig, frame)
