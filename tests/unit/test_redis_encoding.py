@@ -7,6 +7,7 @@ import pytest
 
 from homing.backoff import Backoff
 from homing.ids import JobId, LeaseToken
+from homing.queue import template
 from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
 from homing.queue.port import ClaimRequest, Limit
 from homing.queue.redis import encoding
@@ -25,7 +26,7 @@ from homing.queue.redis import encoding
 )
 def test_keep_rules_in_both_forms(rule: KeepRule, node: object, script: object) -> None:
     """Node's option and the finish script's argument say the same."""
-    assert encoding.keep_option(rule) == node
+    assert template.keep_option(rule) == node
     assert encoding.keep_jobs(rule) == script
 
 
@@ -45,7 +46,7 @@ def test_keep_rules_in_both_forms(rule: KeepRule, node: object, script: object) 
 )
 def test_backoffs_as_node_shows_them(backoff: Backoff, option: object) -> None:
     """A ceiling, which Node does not know, gets a type of its own."""
-    assert encoding.backoff_option(backoff) == option
+    assert template.backoff_option(backoff) == option
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0, 0), (0.001, 1), (0.0004, 1), (1.1, 1100), (0.3, 300), (2, 2000)])

@@ -11,6 +11,7 @@ from homing.queue.job import ClaimedJob, JobEnd, KeepRule, Lease, NewJob
 from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.memory_flowing import MemoryFlowing
 from homing.queue.memory_queue import MemoryQueue
+from homing.queue.memory_scheduling import MemoryScheduling
 from homing.queue.memory_steering import MemorySteering
 from homing.queue.one_by_one import OneByOne
 from homing.queue.parked import ParkedJobs, ParkedKind
@@ -28,9 +29,10 @@ from homing.queue.port import (
     QueueSettings,
     Refused,
 )
+from homing.queue.schedules import HeldSchedule
 
 
-class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering):
+class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering, MemoryScheduling):
     """Queues in this process, with a clock that a test can hold.
 
     Used from one event loop; its extenders may run in other threads. `flush` loses everything, as a flushed Redis does.
@@ -41,6 +43,7 @@ class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering):
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._queues: dict[str, MemoryBrowsing] = {}
+        self._held: dict[str, dict[str, HeldSchedule]] = {}
         self._guard = threading.RLock()
         self._incarnation = 1
         self._changed = asyncio.Event()
@@ -70,6 +73,7 @@ class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering):
         """Lose every job and every lease of every queue; the identity changes."""
         with self._guard:
             self._queues.clear()
+            self._held.clear()
             self._incarnation += 1
 
     def look_again(self) -> None:
@@ -267,6 +271,7 @@ class MemoryEngine(OneByOne, MemoryFlowing, MemorySteering):
     def _forget(self, name: str) -> None:
         """Every identity changes, since it is one number: a look too many for the other queues."""
         del self._queues[name]
+        self._held.pop(name, None)
         self._incarnation += 1
 
     def _finish(

@@ -15,6 +15,7 @@ from homing.queue.flows import Dependencies, FlowJob, Reviewed
 from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, Lease, NewJob
 from homing.queue.notes import Noting
 from homing.queue.parked import ParkedJobs, ParkedKind
+from homing.queue.schedules import Scheduling
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class Extender(Protocol):
         ...
 
 
-class Engine(Noting, Protocol):
+class Engine(Noting, Scheduling, Protocol):
     """Where jobs wait, are leased and finish."""
 
     name: str

@@ -14,6 +14,7 @@ from homing.queue.redis.limiting import RedisLimiting
 from homing.queue.redis.listing import RedisListing
 from homing.queue.redis.noting import RedisNoting
 from homing.queue.redis.parking import RedisParking
+from homing.queue.redis.scheduling import RedisScheduling
 from homing.queue.redis.steering import RedisSteering
 from homing.queue.redis.waiting import MarkerWatch
 
@@ -31,6 +32,7 @@ class RedisEngine(
     RedisFollowing,
     RedisBrowsing,
     RedisSteering,
+    RedisScheduling,
 ):
     """Queues on Redis or Valkey that Node services and BullMQ's tools can share.
 

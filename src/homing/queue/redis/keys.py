@@ -184,6 +184,30 @@ class QueueKeys:
         """KEYS of extendLock for one job."""
         return (self.lock(job_id), self.part("stalled"))
 
+    @cached_property
+    def repeat(self) -> str:
+        """The sorted set of schedules, by their next ticks."""
+        return self.part("repeat")
+
+    def scheduler(self, schedule_id: str) -> str:
+        """The hash of a schedule."""
+        return f"{self.repeat}:{schedule_id}"
+
+    @cached_property
+    def add_scheduler(self) -> tuple[str, ...]:
+        """KEYS of addJobScheduler."""
+        return self._parts("repeat delayed wait paused meta prioritized marker id events pc active")
+
+    def update_scheduler(self, tick_id: str) -> tuple[str, ...]:
+        """KEYS of updateJobScheduler for the tick that is followed by another."""
+        before = self._parts("repeat delayed wait paused meta prioritized marker id events pc")
+        return (*before, self.part(tick_id), self.part("active"))
+
+    @cached_property
+    def remove_scheduler(self) -> tuple[str, ...]:
+        """KEYS of removeJobScheduler."""
+        return self._parts("repeat delayed events")
+
     def reprocess(self, job_id: str) -> tuple[str, ...]:
         """KEYS of reprocessJob for one job that failed."""
         return (self.part(job_id), *self._parts("events failed wait meta active marker prioritized pc"))

@@ -19,12 +19,14 @@ from homing.queue.redis.replies import ResponseError
 
 NAMES = (
     "addDelayedJob-6",
+    "addJobScheduler-11",
     "addParentJob-6",
     "addLog-2",
     "addPrioritizedJob-9",
     "addStandardJob-9",
     "cleanJobsInSet-3",
     "extendLock-2",
+    "getJobScheduler-1",
     "moveJobFromActiveToWait-9",
     "moveStalledJobsToWait-9",
     "moveToActive-11",
@@ -35,9 +37,11 @@ NAMES = (
     "pause-7",
     "promote-9",
     "removeJob-2",
+    "removeJobScheduler-3",
     "removeUnprocessedChildren-2",
     "reprocessJob-9",
     "retryJob-11",
+    "updateJobScheduler-12",
     "updateProgress-3",
 )
 
@@ -53,6 +57,11 @@ _MARK_WHAT_IS_LEFT = (
     "addBaseMarkerIfNeeded(markerKey, "
     'rcall("EXISTS", keyPrefix .. "wait", keyPrefix .. "prioritized", keyPrefix .. "delayed") == 0)'
 )
+
+# A schedule is set by many processes at once, each by what it saw: whoever saw an older tick than there is now must look again, or it would
+# take away a tick that has come due meanwhile.
+_LAST_TICK = 'local prevMillis = rcall("ZSCORE", repeatKey, jobSchedulerId)'
+_LAST_TICK_AS_SEEN = _LAST_TICK + '\nif ARGV[10] and ARGV[10] ~= (prevMillis or "") then return -100 end'
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,14 @@ class ScriptSet:
 
     library_version: str
     add_delayed: Script
+    add_scheduler: Script
     add_parent: Script
     add_log: Script
     add_prioritized: Script
     add_standard: Script
     clean: Script
     extend_lock: Script
+    get_scheduler: Script
     move_to_wait: Script
     move_stalled: Script
     move_to_active: Script
@@ -87,9 +98,11 @@ class ScriptSet:
     pause: Script
     promote: Script
     remove: Script
+    remove_scheduler: Script
     remove_unprocessed_children: Script
     reprocess: Script
     retry: Script
+    update_scheduler: Script
     update_progress: Script
 
 
@@ -207,6 +220,8 @@ def as_script(name: str, text: str) -> Script:
         text = _replaced(name, text, _FETCH, _FETCH_WITH_FRESH_TOKEN)
     if name.startswith(("moveToActive", "moveToFinished")):
         text = _replaced(name, text, _MARK, _MARK_WHAT_IS_LEFT)
+    if name.startswith("addJobScheduler"):
+        text = _replaced(name, text, _LAST_TICK, _LAST_TICK_AS_SEEN)
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, int(name.rpartition("-")[2]))
 
