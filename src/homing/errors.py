@@ -69,6 +69,29 @@ class TransactionRequiredError(RecordError):
     """A connection without an open transaction was given, so that what is written could outlive a rollback."""
 
 
+class EnqueueError(HomingError):
+    """A job cannot be enqueued as it was given: its id, name, options or data; nothing was added."""
+
+
+# ── Look at the job: what became of one that somebody waits for ─────────────────────────────────────────────────────
+
+
+class JobFailed(HomingError):  # noqa: N818 - what happened to the job, not here
+    """The job failed for good; `reason` is its last error, as the worker wrote it."""
+
+    def __init__(self, text: str, *, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class JobGone(HomingError):  # noqa: N818 - as above
+    """There is no such job any more, and no word of its end: it was removed, or was not kept that long."""
+
+
+class ResultTimeout(HomingError, TimeoutError):  # noqa: N818 - as above
+    """The job has not ended in the time that somebody would wait; it goes on."""
+
+
 # ── Fix the request: an operator's command that was understood and not carried out; nothing was changed ─────────────
 
 
@@ -93,6 +116,10 @@ class PermanentError(HomingError):
 
 class Unauthorized(PermanentError):  # noqa: N818 - named after the answer it stands for
     """The other side refused our credentials (401, 403): permanent, loud, and redriven once they are mended."""
+
+
+class FlowError(PermanentError):
+    """Children that cannot be added: for nobody here, two of one key, too many; nothing of the flow was added."""
 
 
 class RetryLater(HomingError):  # noqa: N818 - a request, not an accident

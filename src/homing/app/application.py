@@ -1,7 +1,7 @@
 """The app object: what an application declares. Building it reads no variable, opens nothing and imports no handler."""
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Literal
@@ -12,6 +12,7 @@ from homing.app.handlers import Handler
 from homing.app.limit_keys import LimitKey
 from homing.app.options import Keep, Options, RateLimit, Retry
 from homing.app.resources import Lifespan, LifespanFunction
+from homing.client import Client, Clients, make_engine
 from homing.config.settings import Settings, load_settings
 from homing.errors import ConfigurationError, RegistrationError
 from homing.events.event import Event, known_events
@@ -44,8 +45,10 @@ class Homing:
         self._settings = settings
         self._queues: dict[str, Queue] = {}
         self._handlers: dict[str, Handler] = {}
+        self._by_queue: dict[str, dict[str, Handler]] = {}
         self._consumers: dict[str, Consumer] = {}
         self._lifespan: Lifespan | None = None
+        self._clients = Clients(lambda: make_engine(self.settings, self.name))
 
     @property
     def settings(self) -> Settings:
@@ -118,11 +121,29 @@ class Homing:
         """Take a handler; a second one under the same name, consumer or alias is refused."""
         self._refuse_double(handler)
         self._handlers[handler.consumer] = handler
+        self._by_queue.setdefault(handler.queue, {})[handler.job_name] = handler
 
     def register_consumer(self, consumer: Consumer) -> None:
         """Take the consumer of another system; a second one under the same name, consumer or alias is refused."""
         self._refuse_double(consumer)
         self._consumers[consumer.consumer] = consumer
+
+    @property
+    def client(self) -> Client:
+        """What `queue.enqueue` sends with: of the running event loop, connected at its first use."""
+        return self._clients.current()
+
+    async def close(self) -> None:
+        """Close what the running event loop opened to enqueue: at the end of a web process's lifespan, for instance. Workers do it themselves."""
+        await self._clients.close()
+
+    def handlers_of(self, queue: str) -> Mapping[str, Handler]:
+        """The handlers of a queue that this process has imported, by job name."""
+        return self._by_queue.get(queue, {})
+
+    def handler_of(self, consumer: str) -> Handler | None:
+        """The handler that this process has imported under a consumer's name."""
+        return self._handlers.get(consumer)
 
     def load(self) -> None:
         """Import the modules of `include`; importing twice is importing once."""

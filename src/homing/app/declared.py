@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.consumers import OTHERS_DEFAULTS, Consumer, check_kept, other_mode
+from homing.app.enqueueing import ClientSource, EnqueueingQueue
 from homing.app.handlers import Handler, OnDuplicate, describe_function, inspect_parameters, kind_of
 from homing.app.limit_keys import LimitKey, key_reader
 from homing.app.messages import MessageId, check_message_id
@@ -20,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Registry(Protocol):
+class Registry(ClientSource, Protocol):
     """The app's side of a registration."""
 
     def register(self, handler: Handler) -> None:
@@ -32,7 +33,7 @@ class Registry(Protocol):
         ...
 
 
-class Queue:
+class Queue(EnqueueingQueue):
     """A named queue: its handlers, and the options they share. Made by `Homing.queue`."""
 
     def __init__(
@@ -54,8 +55,7 @@ class Queue:
         for option, value in (("concurrency", concurrency), ("global_concurrency", global_concurrency)):
             if value is not None and value < 1:
                 raise RegistrationError(f"queue {name!r} has {option}={value}: at least 1, or leave it out")
-        self.name = name
-        self.options = options
+        super().__init__(registry, name, options)
         self.concurrency = concurrency
         self.global_concurrency = global_concurrency
         self.limit = limit

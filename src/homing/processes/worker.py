@@ -62,6 +62,7 @@ async def _run(
     end = hard_end(plan.longest_seconds)
     async with AsyncExitStack() as stack:
         stack.callback(end.cancel)
+        stack.push_async_callback(app.close)  # what handlers enqueued with
         connections = await stack.enter_async_context(open_process(app, settings, "worker", routes=with_relay))
         process = stack.enter_context(shown(app, settings, connections, "worker", supervised=supervised))
         provider = await stack.enter_async_context(_resources(app))

@@ -18,6 +18,7 @@ from homing.queue.redis.session import RedisSession
 PAGE_EVENTS = 1_000
 BLOCK_SECONDS = 5.0
 _BEGINNING = "0-0"
+_CLOCK_MARGIN_MS = 5_000  # the server's clock is known but for the way there and back
 
 Entry = Sequence[Any]
 
@@ -28,6 +29,23 @@ class RedisFollowing(RedisSession):
     def follow(self, queue: str, *, after: str | None = None) -> "RedisEventStream":
         """A stream of the queue's events, on a connection of its own: those behind `after`, or those that happen from when it is opened."""
         return RedisEventStream(self._url, self._keys(queue).part("events"), after, self._check_server)
+
+    async def find_end(self, queue: str, job_id: JobId, since_ms: int) -> QueueEvent | None:
+        """The last event since then that says how the job ended; the stream, which is bounded, is read in pages."""
+        key, place, found = self._keys(queue).part("events"), f"{max(0, since_ms - _CLOCK_MARGIN_MS)}-0", None
+        while True:
+            entries: list[Entry] = await self._main.call("XRANGE", key, f"({place}", "+", "COUNT", PAGE_EVENTS)
+            for event in map(_event, entries):
+                if event.job_id == job_id and event.kind in ("completed", "failed"):
+                    found = event
+            if len(entries) < PAGE_EVENTS:
+                return found
+            place = entries[-1][0].decode()
+
+    @property
+    def now_ms(self) -> int:
+        """The server's clock, as measured last."""
+        return self._now_ms()
 
 
 class RedisEventStream:

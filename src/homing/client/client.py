@@ -1,0 +1,103 @@
+"""Enqueueing directly: jobs that no transaction waits for, as durable as Redis."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from homing.client.ends import Ends
+from homing.client.engines import ANSWER_SECONDS, DirectEngine
+from homing.errors import EnqueueError, ServerUnavailable
+from homing.ids import JobId
+from homing.queue.job import NewJob
+from homing.queue.port import Accepted, AddResult, Deduplicated, Refused
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The job that is in the queue now: the one that was to be added, or the one that stands for it."""
+
+    id: JobId
+    since_ms: int
+    deduplicated: bool = False
+
+
+class Client:
+    """An engine and those who wait for ends, of one event loop."""
+
+    def __init__(self, engine: DirectEngine) -> None:
+        self.engine = engine
+        self._ends: dict[str, Ends] = {}
+        self._knows_time = False
+
+    async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
+        """Add jobs as of now; `ServerUnavailable` within two seconds when Redis does not take them."""
+        again = f"id={str(jobs[0].id)!r}" if len(jobs) == 1 else "the same ids"
+        answer = self._add(queue, jobs)
+        return await in_time(answer, f"whether it has the job is not known: enqueue again with {again} to be sure")
+
+    async def _add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
+        if not self._knows_time:  # delays are counted by the engine's clock, which is read when it is opened
+            await self.engine.open()
+            self._knows_time = True
+        now_ms = self.engine.now_ms
+        answers = await self.engine.add(queue, [replace(job, timestamp_ms=now_ms) for job in jobs])
+        return [_added(job, answer, now_ms) for job, answer in zip(jobs, answers, strict=True)]
+
+    def ends(self, queue: str) -> Ends:
+        """Those who wait for ends in a queue."""
+        found = self._ends.get(queue)
+        if found is None:
+            found = self._ends[queue] = Ends(self.engine, queue)
+        return found
+
+    async def close(self) -> None:
+        """Close every connection; who still waits hears so."""
+        await asyncio.gather(*(ends.close() for ends in self._ends.values()))
+        await self.engine.close()
+
+
+class Clients:
+    """The clients of one app, by event loop: made when first asked for."""
+
+    def __init__(self, make: Callable[[], DirectEngine]) -> None:
+        self._make = make
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+
+    def current(self) -> Client:
+        """The client of the running event loop."""
+        loop = asyncio.get_running_loop()
+        client = self._by_loop.get(loop)
+        if client is None:
+            client = self._by_loop[loop] = Client(self._make())
+        return client
+
+    async def close(self) -> None:
+        """Close that of the running event loop; the next use makes another one."""
+        client = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+
+async def in_time(answer: Coroutine[Any, Any, T], otherwise: str) -> T:
+    """The engine's answer, or a `ServerUnavailable` after two seconds that says what follows from the silence."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await answer
+    except TimeoutError as error:
+        raise ServerUnavailable(f"Redis has not answered within {ANSWER_SECONDS:g} s; {otherwise}") from error
+
+
+def _added(job: NewJob, answer: AddResult, now_ms: int) -> Added:
+    match answer:
+        case Accepted():
+            return Added(job.id, now_ms)
+        case Deduplicated(standing=standing):
+            return Added(standing, now_ms, deduplicated=True)
+        case Refused(for_good=True, error=error):
+            raise EnqueueError(error)
+        case Refused(error=error):
+            raise ServerUnavailable(error)

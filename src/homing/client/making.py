@@ -1,0 +1,86 @@
+"""From what somebody enqueues to the job that carries it. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from homing.backoff import Backoff
+from homing.client.options import Terms
+from homing.errors import EnqueueError, PayloadError
+from homing.events.codec import MAX_PAYLOAD_BYTES, check_json, dump_json, encode_payload
+from homing.events.event import Event
+from homing.ids import JobId, new_event_id
+from homing.outbox.headers import causing_trace, headers_for
+from homing.queue.admission import refusal
+from homing.queue.job import KeepRule, NewJob
+from homing.trace import Trace, new_trace
+
+LONGEST_NAME = 200
+
+Data = Event | Mapping[str, Any]
+"""An event, which travels in the envelope that handlers read; or any JSON object, which travels as it is, for workers of others."""
+
+
+class JobPolicy(Protocol):
+    """The terms of all jobs of a kind."""
+
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def backoff(self) -> Backoff: ...
+    @property
+    def keep_completed(self) -> KeepRule: ...
+    @property
+    def keep_failed(self) -> KeepRule: ...
+
+
+def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy) -> NewJob:
+    """The job, but for its time, which is the engine's; raises `EnqueueError`, or its `PayloadError` kin for data, before anything is sent.
+
+    An event gives its job its id, as it does in the outbox: the same object enqueued again is the same job.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise EnqueueError(f"a job name has 1 to {LONGEST_NAME} characters, unlike {name!r}")
+    trace = causing_trace() or new_trace()
+    job = NewJob(
+        id=_own_id(name, data) if terms.id is None else terms.id,
+        name=name,
+        data=_text(data, trace),
+        timestamp_ms=0,
+        attempts=policy.attempts,
+        backoff=policy.backoff,
+        keep_completed=policy.keep_completed,
+        keep_failed=policy.keep_failed,
+        delay_seconds=terms.delay_seconds,
+        priority=terms.priority,
+        lifo=terms.lifo,
+        deduplication=terms.deduplication,
+        traceparent=trace.traceparent,
+    )
+    if (error := refusal(job)) is not None:
+        raise EnqueueError(error)
+    return job
+
+
+def _own_id(name: str, data: Data) -> JobId:
+    if not isinstance(data, Event):
+        return JobId(str(new_event_id()))
+    return JobId(f"{data.event_id}.{name.replace(':', '_')}")
+
+
+def _text(data: Data, trace: Trace) -> str:
+    if isinstance(data, Event):
+        headers = headers_for(data.event_type, trace)
+        return dump_json({"eventId": str(data.event_id), **headers, "payload": encode_payload(data)})
+    if not isinstance(data, Mapping):
+        raise EnqueueError(f"{data!r} is neither an event nor a mapping: give what the job's worker reads")
+    value = dict(data)
+    check_json(value, "the data")
+    try:
+        text = dump_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PayloadError(f"the data is no JSON object: {error}") from error
+    if (size := len(text.encode())) > MAX_PAYLOAD_BYTES:
+        raise PayloadError(
+            f"the data is {size:,} bytes of JSON, more than {MAX_PAYLOAD_BYTES:,}: store it and send its id"
+        )
+    return text

@@ -1,0 +1,182 @@
+"""Jobs outside the outbox, from the call to the result: on real servers, through cuts, silence and removals."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from homing import Deduplicate, Event, Homing, Job, Keep, PermanentError, Retry, Transaction
+from homing.client import JobState
+from homing.config.settings import Settings
+from homing.durations import milliseconds, seconds
+from homing.embedded import EmbeddedValkey
+from homing.errors import JobFailed, JobGone, ResultTimeout, ServerUnavailable
+from tests.system import System, quick, running, with_sessions
+from tests.tcp_proxy import TcpProxy
+from tests.waiting import until
+
+COUNT = text("INSERT INTO points VALUES (:number)")
+
+
+class Asked(Event, topic="enqueue.asked", unrouted=True):
+    number: int = 0
+
+
+class Counted(Event, topic="enqueue.counted", unrouted=True):
+    number: int
+
+
+class Desk:
+    """An app whose handlers run when the test lets them, and what they did."""
+
+    def __init__(self) -> None:
+        self.app = Homing("desk", retry=Retry(attempts=1))
+        self.queue = self.app.queue("desk", concurrency=1)
+        self.unkept = self.app.queue("unkept", keep_completed=Keep(count=0))
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.ran: list[tuple[int, float]] = []
+
+        @self.queue.handler("work", on=Asked, at_least_once=True)
+        async def work(event: Asked, job: Job) -> dict[str, int]:
+            await self.gate.wait()
+            self.ran.append((event.number, time.time()))
+            job.progress(50)
+            job.log(f"number {event.number}")
+            return {"twice": 2 * event.number}
+
+        @self.queue.handler("refuse", on=Asked, at_least_once=True)
+        async def refuse(event: Asked) -> None:
+            raise PermanentError(f"not {event.number}")
+
+        @self.unkept.handler("count", on=Counted)
+        async def count(event: Counted, tx: Transaction[AsyncSession]) -> int:
+            await tx.execute(COUNT, {"number": event.number})
+            await self.queue.enqueue("work", Asked(number=event.number))
+            return event.number
+
+        self.work, self.count = work, count
+
+    @asynccontextmanager
+    async def open(self, settings: Settings, *, worker: bool = True) -> AsyncIterator[System]:
+        async with running(with_sessions(self.app, settings), quick(settings), worker=worker, relay=False) as system:
+            try:
+                yield system
+            finally:
+                await self.app.close()
+
+
+async def test_from_the_call_to_the_result(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """Results and failures come back, before and after they are asked for; notes stay with the job; one fact is one job and one effect."""
+    desk = Desk()
+    async with desk.open(settings) as system:
+        await system.sql.execute("CREATE TABLE points (number integer)")
+        handle = await desk.queue.enqueue(desk.work, Asked(number=21))
+        assert await handle.result(seconds(60)) == {"twice": 42}
+        assert await handle.result(60) == {"twice": 42}
+        assert (await handle.progress(), (await handle.logs()).lines) == (50, ("number 21",))
+        assert await desk.queue.job(handle.id).state() is JobState.COMPLETED
+        refused = await desk.queue.enqueue("refuse", Asked(number=3))
+        with pytest.raises(JobFailed, match="PermanentError: not 3") as failed:
+            await refused.result(60)
+        assert "not 3" in failed.value.reason
+        assert (await system.letters())[0]["job_id"] == refused.id
+        event = Counted(number=7)
+        first, second = await desk.unkept.enqueue_many("count", [event, event])
+        assert first == second
+        assert await first.result(60) == 7
+        await until(lambda: (7, desk.ran[-1][1]) in desk.ran)
+        assert await first.state() is None  # it is not kept: its result was among the events
+        assert await first.result(60) == 7
+        assert await system.sql.fetchval("SELECT count(*) FROM points") == 1
+    assert caplog.text.count("unkept.count enqueues to desk from inside its transaction") == 1
+
+
+async def test_order_delay_and_deduplication(settings: Settings) -> None:
+    """Priorities, the newest first, delays and what gives way: as BullMQ has them, and nothing starts before its time."""
+    desk = Desk()
+    async with desk.open(settings) as system:
+        await system.sql.execute("SELECT 1")
+        desk.gate.clear()
+        first = await desk.queue.enqueue("work", Asked(number=0))
+        await until(first.state, what="it is there")
+
+        async def is_active() -> bool:
+            return (await desk.queue.counts()).active == 1
+
+        await until(is_active)
+        due = time.time() + 0.3
+        delayed = await desk.queue.enqueue("work", Asked(number=9), delay=milliseconds(300))
+        for number, options in ((4, {"priority": 2}), (3, {"priority": 1}), (2, {}), (1, {"lifo": True})):
+            await desk.queue.enqueue("work", Asked(number=number), **options)
+        same = Deduplicate("once")
+        last = await desk.queue.enqueue("work", Asked(number=5), deduplicate=same, priority=3)
+        again = await desk.queue.enqueue("work", Asked(number=6), deduplicate=same)
+        assert (again.id, again.deduplicated, last.deduplicated) == (last.id, True, False)
+        page = await desk.queue.jobs(JobState.PRIORITIZED, most=2)
+        assert page.after is not None
+        assert [listed.id for listed in (await desk.queue.jobs(JobState.PRIORITIZED, after=page.after)).jobs] == [
+            last.id
+        ]
+        desk.gate.set()
+        assert await again.result(60) == {"twice": 10}
+        assert await delayed.result(60) == {"twice": 18}
+    assert [number for number, _ in desk.ran if number != 9] == [0, 1, 2, 3, 4, 5]
+    offset = await system.engine.clock_offset_seconds()
+    assert next(at for number, at in desk.ran if number == 9) + offset >= due - 0.01
+
+
+async def test_a_result_is_not_missed_while_the_connection_is_gone(
+    settings: Settings, valkey_server: EmbeddedValkey
+) -> None:
+    """Jobs that end while the asker is cut off, and while its server is silent, are told when it is back; without a job, that is told."""
+    desk, asker = Desk(), Desk()
+    async with TcpProxy(valkey_server.port) as proxy, desk.open(settings) as system:
+        asker.app.use(system.settings.model_copy(update={"redis_url": proxy.url(system.settings.redis_dsn)}))
+        desk.gate.clear()
+        handles = [await asker.queue.enqueue("work", Asked(number=number)) for number in range(3)]
+        with pytest.raises(ResultTimeout, match="it goes on"):
+            await handles[0].result(milliseconds(50))
+        waiting = [asyncio.create_task(handle.result(60)) for handle in handles[:2]]
+        removed = asyncio.create_task(handles[2].result(60))
+        await until(lambda: proxy.accepted >= 2)
+        proxy.silence()
+        assert await desk.queue.job(handles[2].id).remove()
+        desk.gate.set()
+        await until(lambda: len(desk.ran) == 2)
+        await proxy.heal()
+        assert await asyncio.gather(*waiting) == [{"twice": 0}, {"twice": 2}]
+        with pytest.raises(JobGone, match="no word of its end"):
+            await removed
+        await asker.app.close()
+
+
+async def test_redis_that_is_away_or_silent_is_told_soon(settings: Settings, valkey_server: EmbeddedValkey) -> None:
+    """A call fails and says so instead of waiting; nothing is sent later, and the next call works when the server is back."""
+    desk = Desk()
+    desk.app.use(settings.model_copy(update={"redis_url": "redis://localhost:1"}))
+    with pytest.raises(ServerUnavailable, match="cannot connect"):
+        await asyncio.wait_for(desk.queue.enqueue("work", Asked()), 30)
+    await desk.app.close()
+    async with TcpProxy(valkey_server.port) as proxy:
+        desk.app.use(settings.model_copy(update={"redis_url": proxy.url(settings.redis_dsn)}))
+        assert (await desk.queue.counts()).waiting == 0
+        proxy.silence()
+        with pytest.raises(ServerUnavailable, match=r"within 2 s|silent|lost") as told:
+            await asyncio.wait_for(desk.queue.enqueue("work", Asked(), id="a"), 30)
+        assert "Redis" in str(told.value)
+        await proxy.heal()
+
+        async def is_enqueued() -> bool:
+            try:
+                return (await desk.queue.enqueue("work", Asked(), id="b")).id == "b"
+            except ServerUnavailable:
+                return False
+
+        await until(is_enqueued, 30)
+        assert (await desk.queue.counts()).waiting == 1
+        await desk.app.close()
