@@ -1,7 +1,9 @@
 """Every engine, behind the same few handles, so that one suite speaks to all of them."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from redis import Redis
@@ -18,11 +20,33 @@ KEEP = KeepRule()
 
 
 @dataclass
+class LaterClock:
+    """The machine's clock, ahead by `seconds`."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.seconds
+
+
+@dataclass
 class Subject:
     """An engine under test, and what the suite does to it from outside."""
 
     engine: Engine
     server_url: str | None
+
+    def advance(self, seconds: float) -> None:
+        """Let the engine's clock go forward; what the server itself lets expire keeps to its own."""
+        if isinstance(self.engine, MemoryEngine):
+            assert isinstance(self.engine._clock, LaterClock)
+            self.engine._clock.seconds += seconds
+        else:
+            assert isinstance(self.engine, RedisEngine)
+            self.engine._offset_seconds += seconds
 
     def flush(self) -> None:
         """Lose all data, as an operator's FLUSHALL does."""
@@ -68,7 +92,7 @@ def disposable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embe
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     """One engine after the other, each without any job."""
     if request.param == "memory":
-        yield Subject(MemoryEngine(), None)
+        yield Subject(MemoryEngine(LaterClock()), None)
         return
     server: EmbeddedValkey = request.getfixturevalue("disposable_server")
     with Redis.from_url(server.url()) as client:

@@ -127,7 +127,7 @@ async def test_a_server_that_falls_silent_is_given_up(disposable_server: Embedde
         await subject.add("a")
         proxy.fault_at(lambda command: command[0] == b"LLEN", Fault.HANG)
         calls = (subject.engine.counts(QUEUE), subject.engine.observe(QUEUE))
-        failed = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 2.0)
+        failed = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
         assert [type(error) for error in failed] == [ServerUnavailable, ServerUnavailable]
         assert "did not answer within 0.2 s" in str(failed[0])
         assert (await subject.engine.counts(QUEUE)).waiting == 1
@@ -137,10 +137,10 @@ async def test_an_interrupt_works_though_the_server_is_silent(disposable_server:
     """A worker that shuts down is not held by a server that says nothing any more."""
     async with through_proxy(disposable_server) as (subject, proxy):
         proxy.fault_at(lambda command: command[0] == b"CLIENT" and command[1] == b"UNBLOCK", Fault.HANG)
-        waiting = asyncio.create_task(subject.engine.wait([QUEUE], 30.0))
+        waiting = asyncio.create_task(subject.engine.wait([QUEUE], 600.0))
         await until(lambda: _was_sent(proxy, b"BZPOPMIN"))
         await subject.engine.interrupt()
-        assert await asyncio.wait_for(waiting, 3.0) is None
+        assert await asyncio.wait_for(waiting, 20) is None
 
 
 async def test_a_server_that_never_answers_fails_the_start() -> None:
@@ -149,7 +149,7 @@ async def test_a_server_that_never_answers_fails_the_start() -> None:
     async with silent:
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(ServerUnavailable, match=r"did not answer within 0\.2 s"):
-            async with asyncio.timeout(2), opened(f"redis://127.0.0.1:{port}", silence_seconds=0.2):
+            async with asyncio.timeout(30), opened(f"redis://127.0.0.1:{port}", silence_seconds=0.2):
                 pass
 
 
@@ -251,7 +251,7 @@ async def test_a_sleeping_wait_hears_of_an_outage(own_server: EmbeddedValkey) ->
         await until(lambda: _is_blocked(own_server))
         own_server.kill()
         with pytest.raises(ServerUnavailable):
-            await asyncio.wait_for(waiting, 5.0)
+            await asyncio.wait_for(waiting, 20)
         own_server.start()
         await until(lambda: _can_add(subject))
         assert await subject.engine.wait([QUEUE], 5.0) == QUEUE
@@ -368,7 +368,7 @@ async def test_the_extender_reports_a_silent_server(disposable_server: EmbeddedV
         proxy.fault_at(calls_of(SCRIPTS.extend_lock), Fault.HANG)
         extender = subject.engine.extender()
         with pytest.raises(ServerUnavailable, match="did not answer within 2 s"):
-            await asyncio.wait_for(asyncio.to_thread(extender.extend, [claimed.lease], 30.0), 4.0)
+            await asyncio.wait_for(asyncio.to_thread(extender.extend, [claimed.lease], 30.0), 30)
         assert await asyncio.to_thread(extender.extend, [claimed.lease], 30.0) == [Held.HELD]
         await asyncio.to_thread(extender.close)
 

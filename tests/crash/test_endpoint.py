@@ -2,7 +2,6 @@
 
 import re
 import signal
-import time
 from typing import Any
 
 import httpx
@@ -16,7 +15,6 @@ from tests.crash.children import Child, Children
 from tests.crash.conftest import Scene
 from tests.waiting import until
 
-RED_WITHIN_SECONDS = 15.0
 SERVED = {"HOMING_HTTP_ADDRESS": "127.0.0.1:0"}
 
 
@@ -57,7 +55,7 @@ class Endpoint:
 
 
 async def test_verdict_is_red_soon_after_the_relay_stands_still(processes: Children, scene: Scene) -> None:
-    """A frozen relay, events that wait: within 15 seconds every other process says so, with who is silent and what nobody handles."""
+    """A frozen relay, events that wait: soon every other process says so, with who is silent and what nobody handles."""
     relay, worker = processes.relay(), processes.worker("--no-relay", **SERVED)
     await relay.ready()
     await worker.ready()
@@ -67,9 +65,7 @@ async def test_verdict_is_red_soon_after_the_relay_stands_still(processes: Child
     await until(lambda: endpoint.document("/verdict")["level"] == "flowing", 10, "work flows")
     relay.signal(signal.SIGSTOP)
     await scene.record(Asked(), Unheard())
-    began = time.monotonic()
-    await until(lambda: endpoint.status("/verdict") == 503, RED_WITHIN_SECONDS + 10, "the verdict is red")
-    assert time.monotonic() - began <= RED_WITHIN_SECONDS
+    await until(lambda: endpoint.status("/verdict") == 503, 15, "the verdict is red")
     stalled, *others = endpoint.document("/verdict")["reasons"]
     assert "topic crash.once: 1 events wait to be routed" in stalled["text"]
     assert f"the relay in process {relay.pid}" in stalled["remedy"]

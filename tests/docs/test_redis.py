@@ -20,4 +20,12 @@ def test_a_url_of_the_page_is_one(url: str) -> None:
 def test_the_page_shows_every_kind() -> None:
     """One server, TLS, a socket, Sentinels and a cluster."""
     schemes = {url.partition("://")[0] for url in URLS}
-    assert schemes == {"redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster"}
+    assert schemes == {
+        "redis",
+        "rediss",
+        "unix",
+        "redis+sentinel",
+        "redis+cluster",
+        "rediss+sentinel",
+        "rediss+cluster",
+    }
