@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from homing.queue.redis import RedisEngine
 from tests.interop.node import Node, NodeProcess
 from tests.interop.npm import NodeIsMissingError, installed
 
@@ -27,3 +28,12 @@ async def node(node_process: NodeProcess, redis_url: str, redis_prefix: str) -> 
     made = Node(node_process, redis_url, redis_prefix)
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def engine(redis_url: str, redis_prefix: str) -> AsyncIterator[RedisEngine]:
+    """Our engine under the same prefix."""
+    engine = RedisEngine(redis_url, prefix=redis_prefix)
+    await engine.open()
+    yield engine
+    await engine.close()
