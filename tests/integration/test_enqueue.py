@@ -4,17 +4,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from homing import Deduplicate, Event, Homing, Job, Keep, PermanentError, Retry, Transaction
+from homing.cli.exits import Exit
 from homing.client import JobState
 from homing.config.settings import Settings
 from homing.durations import milliseconds, seconds
 from homing.embedded import EmbeddedValkey
 from homing.errors import JobFailed, JobGone, ResultTimeout, ServerUnavailable
+from tests.integration.commands import Said, commands_on
 from tests.system import System, quick, running, with_sessions
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
@@ -180,3 +183,53 @@ async def test_redis_that_is_away_or_silent_is_told_soon(settings: Settings, val
         await until(is_enqueued, 30)
         assert (await desk.queue.counts()).waiting == 1
         await desk.app.close()
+
+
+APP = """
+from homing import Homing
+from tests.integration.test_enqueue import Desk
+
+app = Desk().app
+"""
+
+
+async def test_the_command_adds_a_job_and_waits_for_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is typed becomes the handler's event; mistakes are usage errors, failures are found wrong, and who did it is kept."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "desk_app.py").write_text(APP)
+    desk = Desk()
+    with commands_on(settings, monkeypatch, capsys) as homing:
+
+        async def say(*words: str, given: str = "") -> Said:
+            return await asyncio.to_thread(
+                lambda: homing("--app", "desk_app:app", "--json", "enqueue", *words, given=given)
+            )
+
+        async with desk.open(settings) as system:
+            told = (await say("desk", "work", '{"number": 4}', "--wait", "60s", "--id", "four")).json
+            assert told == {"queue": "desk", "id": "four", "deduplicated": False, "result": {"twice": 8}}
+            told = (await say("desk", "anything", "-", "--elsewhere", "--delay", "1h", given='{"a": 1}')).json
+            shown = await desk.queue.job(told["id"]).show()
+            assert shown is not None
+            assert (shown.state, shown.fields["data"]) == (JobState.DELAYED, '{"a":1}')
+            failed = await say("desk", "refuse", "--wait", "60s")
+            assert (failed.code, "not 0" in failed.err) == (Exit.FOUND_WRONG, True)
+            mistakes = {
+                ("desk", "wrok"): "did you mean work",
+                ("desk", "work", '{"numbr": 1}'): "this is no Asked",
+                ("desk", "work", "[1]"): "JSON object",
+                ("desk", "work", "--id", "7"): "no integer",
+                ("desk", "work", "--ttl", "5s"): "say --deduplicate ID too",
+                ("desk", "work", "--delay", "soon"): "not a duration",
+            }
+            for words, text_of_error in mistakes.items():
+                said = await say(*words)
+                assert said.code == Exit.USAGE, words
+                assert text_of_error in " ".join(said.err.split()), words
+            assert (await say("dsek", "work")).code == Exit.NO_SUCH_ID
+            kept = await system.sql.fetch("SELECT action, subject FROM homing.operator_actions ORDER BY id")
+            assert [row["action"] for row in kept] == ["enqueue"] * 3
+            assert '"id": "four"' in kept[0]["subject"]

@@ -252,6 +252,8 @@ async def test_cleaning_and_obliterating_ask_twice_where_it_hurts(settings: Sett
         await fail(system)
         await claim(system)
         cleaning = ("queues", "clean", QUEUE, "--state", "failed", "--older-than")
+        code, _, error = await run(*cleaning, "0s")
+        assert (code, "say --yes" in error) == (Exit.REFUSED, True)
         assert (await read(run, *cleaning, "1d", "--yes"))["removed"] == 0
         assert (await read(run, *cleaning, "0s", "--yes"))["removed"] == 1
         assert (await run(*cleaning, "old", "--yes"))[0] == Exit.USAGE

@@ -17,6 +17,7 @@ from homing.cli.dashboard import dashboard_verb
 from homing.cli.deadletters import deadletters_verbs
 from homing.cli.dev import dev_verb
 from homing.cli.doctor import doctor_verb
+from homing.cli.enqueue import enqueue_verb
 from homing.cli.events import events_verbs
 from homing.cli.exits import Exit, exit_for
 from homing.cli.health import health_verb
@@ -76,6 +77,7 @@ commands.add_typer(events_verbs, name="events")
 commands.add_typer(consumers_verbs, name="consumers")
 commands.add_typer(workers_verbs, name="workers")
 commands.add_typer(actions_verbs, name="actions")
+commands.command("enqueue")(enqueue_verb)
 commands.add_typer(jobs_verbs, name="jobs")
 commands.add_typer(queues_verbs, name="queues")
 commands.command("pause")(pause_verb)
