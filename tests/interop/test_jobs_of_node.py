@@ -68,21 +68,22 @@ async def test_every_kind_of_job_of_node_runs_here(node: Node, settings: Setting
     async with running(app_of(seen), quick(settings), relay=False):
         queue = await node.queue("mail")
         await queue.call("pause")
+        asked: dict[str, dict[str, Any]] = {
+            "plain": {},
+            "second": {"removeOnComplete": {"age": 3600}, "attempts": 5},
+            "low": {"priority": 9},
+            "high": {"priority": 1},
+            "late": {"delay": 100},
+            "first": {"lifo": True},
+        }
         bulk = [
             {"name": "greet", "data": envelope(), "opts": {"jobId": job_id, **options}}
-            for job_id, options in {
-                "plain": {},
-                "second": {"removeOnComplete": {"age": 3600}, "attempts": 5},
-                "low": {"priority": 9},
-                "high": {"priority": 1},
-                "late": {"delay": 100},
-                "first": {"lifo": True},
-            }.items()
+            for job_id, options in asked.items()
         ]
         await queue.call("addBulk", bulk)
         counted = await queue.call("add", "greet", envelope("ünï"), {})
         await queue.call("resume")
-        ids = [job["opts"]["jobId"] for job in bulk] + [counted.fields["id"]]
+        ids = [*asked, counted.fields["id"]]
         found = await ended(node, queue, *ids)
     assert found == {
         **{job_id: ["completed", 1, {"to": "π"}, None] for job_id in ids[:-1]},

@@ -1,0 +1,132 @@
+"""Bull Board on a queue of ours: it lists our jobs, shows what became of them, and what people do there is done here."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from homing import Event, Homing, PermanentError
+from homing.config.settings import Settings
+from homing.ids import JobId, new_token
+from homing.queue.job import ClaimedJob, KeepRule, NewJob
+from homing.queue.port import Accepted, ClaimRequest
+from homing.queue.redis import RedisEngine
+from tests.interop.node import Node
+from tests.system import quick, running
+from tests.waiting import until
+
+NOW_MS = 1_767_225_600_000
+STATES = ("waiting", "delayed", "prioritized", "completed", "failed")
+
+
+class Board:
+    """Bull Board, asked as its page asks it."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def listed(self, status: str) -> list[dict[str, Any]]:
+        """The jobs of the page of a status."""
+        answer = await self._http.get("/api/queues", params={"activeQueue": "mail", "status": status, "page": 1})
+        (queue,) = answer.raise_for_status().json()["queues"]
+        jobs: list[dict[str, Any]] = queue["jobs"]
+        return jobs
+
+    async def do(self, path: str) -> None:
+        """Press a button."""
+        (await self._http.put(f"/api/queues/mail/{path}")).raise_for_status()
+
+
+@pytest.fixture
+async def board(node: Node) -> Any:
+    """A board of one queue."""
+    address = await node.bull_board(await node.queue("mail"))
+    async with httpx.AsyncClient(base_url=address, trust_env=False) as http:
+        yield Board(http)
+
+
+async def add(engine: RedisEngine, *ids: str, **terms: object) -> None:
+    """Add jobs."""
+    jobs = [NewJob(id=JobId(job_id), name="greet", data='{"to":"π"}', timestamp_ms=NOW_MS, **terms) for job_id in ids]  # type: ignore[arg-type]  # tests name only the terms that matter
+    assert await engine.add("mail", jobs) == [Accepted.ACCEPTED] * len(ids)
+
+
+async def claim(engine: RedisEngine) -> ClaimedJob:
+    """Claim a job that is there."""
+    claimed = await engine.claim("mail", ClaimRequest(new_token(), 30.0, None, "w"))
+    assert isinstance(claimed, ClaimedJob)
+    return claimed
+
+
+async def five_jobs(engine: RedisEngine) -> None:
+    """One in each state, named after it; not plainly, since those names are the queue's own."""
+    await add(engine, "is-completed", "is-failed")
+    await engine.complete(await claim(engine), '{"sent":1}', mark="done", keep=KeepRule(), claim_next=None)
+    dead = await claim(engine)
+    await engine.fail(dead, "no luck", stack="Trace\nback", mark="dead:4", keep=KeepRule(), claim_next=None)
+    await add(engine, "is-waiting")
+    await add(engine, "is-delayed", delay_seconds=600)
+    await add(engine, "is-prioritized", priority=3)
+
+
+async def test_it_lists_our_jobs(board: Board, engine: RedisEngine) -> None:
+    """Each under its state, with data, result, reason and stack."""
+    await five_jobs(engine)
+    listed = {status: await board.listed(status) for status in STATES}
+    assert {status: [job["id"] for job in jobs] for status, jobs in listed.items()} == {
+        status: [f"is-{status}"] for status in STATES
+    }
+    (completed,), (failed,), (delayed,) = listed["completed"], listed["failed"], listed["delayed"]
+    assert (completed["data"], completed["returnValue"]) == ({"to": "π"}, {"sent": 1})
+    assert (failed["failedReason"], failed["stacktrace"]) == ("no luck", ["Trace\nback"])
+    assert delayed["delay"] > 0
+
+
+async def test_its_buttons_do_here_what_they_say(board: Board, engine: RedisEngine) -> None:
+    """Retry, promote, remove, pause and resume."""
+    await five_jobs(engine)
+    await board.do("is-failed/retry")
+    await board.do("is-delayed/promote")
+    await board.do("is-prioritized/clean")
+    await board.do("is-completed/clean")
+    counts = await engine.counts("mail")
+    assert (counts.waiting, counts.failed, counts.delayed, counts.prioritized, counts.completed) == (3, 0, 0, 0, 0)
+    await board.do("pause")
+    assert (await engine.observe("mail")).paused
+    await board.do("resume")
+    assert {(await claim(engine)).lease.job_id for _ in range(3)} == {"is-waiting", "is-delayed", "is-failed"}
+
+
+class Asked(Event, topic="interop.board"):
+    """What is refused once."""
+
+
+async def test_a_dead_delivery_that_is_retried_there_is_adopted(node: Node, board: Board, settings: Settings) -> None:
+    """The ledger hears of it: its letter is closed as retried, and the delivery is done after all."""
+    app = Homing("shop")
+    attempts: list[int] = []
+
+    @app.queue("mail").handler("greet", on=Asked, at_least_once=True)
+    async def greet(event: Asked) -> str:
+        del event
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise PermanentError("not today")
+        return "done"
+
+    async with running(app, quick(settings)) as system:
+        await system.record(Asked())
+
+        async def is_listed() -> list[dict[str, Any]]:
+            return await board.listed("failed")
+
+        (dead,) = await until(is_listed, 30, "the board lists the dead job")
+        await board.do(f"{dead['id']}/retry")
+        await system.settled(30)
+
+        async def is_done() -> bool:
+            return await system.deliveries() == {"mail.greet": "done"}
+
+        await until(is_done, 30, "the delivery is done")
+        (letter,) = await system.letters()
+    assert (letter["closed_as"], len(attempts)) == ("retried", 2)
