@@ -10,7 +10,7 @@ import pytest
 from homing.queue.browse import SteeredEngine
 from homing.queue.port import Engine
 from homing.queue.redis import RedisEngine
-from homing.queue.schedules import HeldSchedule, Schedule, Tick, Upserted, read_tick
+from homing.queue.schedules import HeldSchedule, Schedule, TickId, Upserted, read_tick
 from tests.contract.conftest import KEEP, QUEUE, Subject
 
 HOUR_MS = 3_600_000
@@ -57,7 +57,7 @@ async def test_a_tick_has_the_terms_of_its_schedule(subject: Subject) -> None:
     advanced = await subject.engine.advance(QUEUE, held.tick)
     assert advanced is not None
     assert advanced.next_ms is not None
-    assert await _steered(subject).promote(QUEUE, Tick("nightly", advanced.next_ms).job_id)
+    assert await _steered(subject).promote(QUEUE, TickId("nightly", advanced.next_ms).job_id)
     assert (await subject.claim()).attempts == 4
 
 
@@ -105,7 +105,7 @@ async def test_a_limit_counts_ticks_and_an_end_ends(subject: Subject) -> None:
     second = await subject.engine.advance(QUEUE, first.tick)
     assert second is not None
     assert second.next_ms is not None
-    last = await subject.engine.advance(QUEUE, Tick("nightly", second.next_ms))
+    last = await subject.engine.advance(QUEUE, TickId("nightly", second.next_ms))
     assert last is not None
     assert last.next_ms is None
     assert await subject.engine.upsert_schedules(QUEUE, [limited]) == [Upserted.SAME]
@@ -134,7 +134,7 @@ async def test_a_missed_tick_is_added_once_beside_the_chain(subject: Subject) ->
     assert not await subject.engine.add_tick(QUEUE, NIGHTLY, due_ms)
     missed = await subject.claim()
     assert (missed.lease.job_id, missed.name, missed.attempts) == (f"repeat:nightly:{due_ms}", "clean", 4)
-    assert await subject.engine.advance(QUEUE, Tick("nightly", due_ms)) is None
+    assert await subject.engine.advance(QUEUE, TickId("nightly", due_ms)) is None
 
 
 async def test_what_a_flush_took_goes_on_where_it_was(subject: Subject) -> None:
@@ -171,7 +171,7 @@ async def test_ids_with_colons_and_unicode_are_ids(subject: Subject) -> None:
     odd = replace(NIGHTLY, id="tenant:7:früh", job_name="räumen")
     await subject.engine.upsert_schedules(QUEUE, [odd])
     held = await _held(subject.engine, odd.id)
-    assert read_tick(held.tick.job_id) == Tick(odd.id, held.next_ms)
+    assert read_tick(held.tick.job_id) == TickId(odd.id, held.next_ms)
     assert await subject.engine.remove_schedule(QUEUE, odd.id)
     assert await _waiting_and_delayed(subject) == (0, 0)
 

@@ -12,6 +12,7 @@ from homing.app.handlers import Handler
 from homing.app.limit_keys import LimitKey
 from homing.app.options import Keep, Options, RateLimit, Retry
 from homing.app.resources import Lifespan, LifespanFunction
+from homing.app.schedules import DeclaredSchedule
 from homing.client import Client, Clients, make_engine
 from homing.config.settings import Settings, load_settings
 from homing.errors import ConfigurationError, RegistrationError
@@ -47,6 +48,7 @@ class Homing:
         self._handlers: dict[str, Handler] = {}
         self._by_queue: dict[str, dict[str, Handler]] = {}
         self._consumers: dict[str, Consumer] = {}
+        self._schedules: dict[tuple[str, str], DeclaredSchedule] = {}
         self._lifespan: Lifespan | None = None
         self._clients = Clients(lambda: make_engine(self.settings, self.name))
 
@@ -144,6 +146,19 @@ class Homing:
     def handler_of(self, consumer: str) -> Handler | None:
         """The handler that this process has imported under a consumer's name."""
         return self._handlers.get(consumer)
+
+    def register_schedule(self, declared: DeclaredSchedule) -> None:
+        """Take a schedule; another one of its name in the same queue is refused."""
+        known = self._schedules.setdefault((declared.queue, declared.schedule.id), declared)
+        if known != declared:
+            raise RegistrationError(
+                f"queue {declared.queue!r} has two schedules {declared.schedule.id!r}: {known.location} and {declared.location}"
+            )
+
+    @property
+    def schedules(self) -> tuple[DeclaredSchedule, ...]:
+        """The declared schedules, by queue and name. Call `load` first."""
+        return tuple(self._schedules[key] for key in sorted(self._schedules))
 
     def load(self) -> None:
         """Import the modules of `include`; importing twice is importing once."""

@@ -11,6 +11,8 @@ from homing.app.handlers import Handler, OnDuplicate, describe_function, inspect
 from homing.app.limit_keys import LimitKey, key_reader
 from homing.app.messages import MessageId, check_message_id
 from homing.app.options import Keep, Options, Policy, RateLimit, Retry
+from homing.app.schedules import Tick
+from homing.app.scheduling import ScheduleRegistry, SchedulingQueue, TickOptions
 from homing.errors import RegistrationError
 from homing.events.event import Event
 from homing.ids import is_consumer_name
@@ -21,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Registry(ClientSource, Protocol):
+class Registry(ClientSource, ScheduleRegistry, Protocol):
     """The app's side of a registration."""
 
     def register(self, handler: Handler) -> None:
@@ -33,8 +35,10 @@ class Registry(ClientSource, Protocol):
         ...
 
 
-class Queue(EnqueueingQueue):
+class Queue(EnqueueingQueue, SchedulingQueue):
     """A named queue: its handlers, and the options they share. Made by `Homing.queue`."""
+
+    _registry: Registry
 
     def __init__(
         self,
@@ -213,6 +217,9 @@ class Queue(EnqueueingQueue):
             concurrency=Unsaid.UNSAID if self.global_concurrency is None else self.global_concurrency,
             limit=Unsaid.UNSAID if self.limit is None else self.limit.limit(),
         )
+
+    def _handle_ticks(self, name: str, function: Callable[..., object], options: TickOptions) -> None:
+        self.handler(name, on=Tick, **options)(function)
 
     def _policy(self, own: Options, event: type[Event], function: Callable[..., object]) -> Policy:
         where, key = describe_function(function), self.limit_key

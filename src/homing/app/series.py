@@ -15,3 +15,5 @@ def begin_series(app: Homing, metrics: Metrics) -> None:
     for handler in app.handlers:
         metrics.count(declared.LEASES_LOST, handler.queue, handler.job_name, by=0)
         metrics.count(declared.RESCUED, handler.queue, handler.job_name, by=0)
+    for one in app.schedules:
+        metrics.count(declared.SCHEDULE_MISSED, one.schedule.id, by=0)

@@ -106,6 +106,15 @@ LEASES_LOST = _counter(
     "leases_lost", "queue", "job", means="Runs that ended without their lease: another run may have begun."
 )
 RESCUED = _counter("jobs_rescued", "queue", "job", means="Jobs whose worker was gone and that wait again.")
+SCHEDULE_FIRED = _gauge(
+    "schedule_last_fire_timestamp_seconds",
+    "schedule",
+    means="The time for which the last tick ran, of schedules in code.",
+    across="max",
+)
+SCHEDULE_MISSED = _counter(
+    "schedule_missed", "schedule", means="Ticks whose time passed before the tick before them was claimed."
+)
 STUCK = _gauge("jobs_stuck", "queue", "job", means="Handlers that ignore being told to end.")
 DEAD_LETTERS = _counter(
     "dead_letters",

@@ -11,7 +11,7 @@ from homing.clock import Clock
 from homing.queue.job import NewJob
 from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.memory_entry import State
-from homing.queue.schedules import Advanced, HeldSchedule, Schedule, Tick, Upserted
+from homing.queue.schedules import Advanced, HeldSchedule, Schedule, TickId, Upserted
 
 
 class MemoryScheduling(ABC):
@@ -54,7 +54,7 @@ class MemoryScheduling(ABC):
                 self._take_back(queue, held)
             return held is not None
 
-    async def advance(self, queue: str, tick: Tick) -> Advanced | None:
+    async def advance(self, queue: str, tick: TickId) -> Advanced | None:
         """Make the tick after this one."""
         with self._guard:
             held = self._held.get(queue, {}).get(tick.schedule)
@@ -67,7 +67,7 @@ class MemoryScheduling(ABC):
     async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
         """Add the tick of a time that has passed."""
         with self._guard:
-            is_new = not self._queue(queue).trace(Tick(schedule.id, due_ms).job_id).exists
+            is_new = not self._queue(queue).trace(TickId(schedule.id, due_ms).job_id).exists
             self._queue(queue).add(self._job(schedule, due_ms))
         self._changed.set()
         return is_new
@@ -112,7 +112,7 @@ class MemoryScheduling(ABC):
 
     def _is_taken(self, queue: str, schedule: Schedule, due_ms: int, known: HeldSchedule | None) -> bool:
         is_held = known is not None and known.next_ms == due_ms
-        return not is_held and self._queue(queue).trace(Tick(schedule.id, due_ms).job_id).exists
+        return not is_held and self._queue(queue).trace(TickId(schedule.id, due_ms).job_id).exists
 
     def _go_on(self, queue: str, held: HeldSchedule) -> Advanced:
         schedule, now_ms = held.schedule, self._now_ms()
@@ -129,7 +129,7 @@ class MemoryScheduling(ABC):
     def _job(self, schedule: Schedule, due_ms: int) -> NewJob:
         now_ms, options = self._now_ms(), json.loads(schedule.options)
         return NewJob(
-            id=Tick(schedule.id, due_ms).job_id,
+            id=TickId(schedule.id, due_ms).job_id,
             name=schedule.job_name,
             data=schedule.data,
             timestamp_ms=now_ms,

@@ -21,7 +21,7 @@ MOST_MISSED = 1_000
 _TICK = "repeat:"
 
 
-class Tick(NamedTuple):
+class TickId(NamedTuple):
     """What a tick's id says."""
 
     schedule: str
@@ -33,12 +33,17 @@ class Tick(NamedTuple):
         return JobId(f"{_TICK}{self.schedule}:{self.due_ms}")
 
 
-def read_tick(job_id: str) -> Tick | None:
+def is_tick(job_id: str) -> bool:
+    """Whether a job may be a schedule's: no other job's id begins like this."""
+    return job_id.startswith(_TICK)
+
+
+def read_tick(job_id: str) -> TickId | None:
     """The tick that a job is; `None` for every other job."""
     schedule, _, due = job_id.removeprefix(_TICK).rpartition(":")
-    if not job_id.startswith(_TICK) or not schedule or not (due.isascii() and due.isdecimal() and len(due) < 16):
+    if not is_tick(job_id) or not schedule or not (due.isascii() and due.isdecimal() and len(due) < 16):
         return None
-    return Tick(schedule, int(due))
+    return TickId(schedule, int(due))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +151,9 @@ class HeldSchedule:
     offset_ms: int | None = None
 
     @property
-    def tick(self) -> Tick:
+    def tick(self) -> TickId:
         """The tick that is held."""
-        return Tick(self.schedule.id, self.next_ms)
+        return TickId(self.schedule.id, self.next_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,7 @@ class Scheduling(Protocol):
         """Hold it no more, with its tick unless that is due; `False` when it was not held."""
         ...
 
-    async def advance(self, queue: str, tick: Tick) -> Advanced | None:
+    async def advance(self, queue: str, tick: TickId) -> Advanced | None:
         """Make the tick after this one. `None` when it is not the one that the schedule holds: somebody made the next one already."""
         ...
 

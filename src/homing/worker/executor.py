@@ -10,6 +10,7 @@ from homing.errors import ServerUnavailable
 from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import HeldBack, Outcome, Parked, Postponed
 from homing.queue.port import ClaimRequest, Engine, Finished
+from homing.queue.schedules import is_tick
 from homing.trace import name_of_error
 from homing.worker.batches import Guarantee
 from homing.worker.catalogue import Catalogue
@@ -26,6 +27,7 @@ from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
 from homing.worker.spans import RunSpans, note_outcome
 from homing.worker.telling import Notes
+from homing.worker.ticking import Ticker
 
 
 class Executor:
@@ -46,6 +48,7 @@ class Executor:
         clock: Clock,
         counter: RunCounter,
         spans: RunSpans,
+        ticker: Ticker,
         on_interrupted: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -60,6 +63,7 @@ class Executor:
         self._reporter = Reporter(clock)
         self._counter = counter
         self._spans = spans
+        self._ticker = ticker
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
         self._stuck: list[Run] = []
@@ -69,6 +73,8 @@ class Executor:
         started = self._clock.monotonic()
         self._leases.hold(job.lease)
         try:
+            if is_tick(job.lease.job_id):
+                job = await self._ticker.follow(job)
             opened = open_run(job, self._catalogue)
             run = opened if isinstance(opened, Run) else None
             notes = None if run is None else self._begin(run)

@@ -11,7 +11,7 @@ from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Word
 from homing.queue.redis.looking import RedisLooking
 from homing.queue.redis.scripts import ScriptCall, run, run_many
-from homing.queue.schedules import Advanced, HeldSchedule, Schedule, Tick, Upserted
+from homing.queue.schedules import Advanced, HeldSchedule, Schedule, TickId, Upserted
 
 PAGE_SCHEDULES = 500
 _MOST_TRIES = 50
@@ -56,11 +56,11 @@ class RedisScheduling(RedisLooking):
         keys = self._keys(queue)
         due_ms = await self._main.call("ZSCORE", keys.repeat, schedule_id)
         if due_ms is not None and int(float(due_ms)) <= self._now_ms():
-            await self.advance(queue, Tick(schedule_id, int(float(due_ms))))
+            await self.advance(queue, TickId(schedule_id, int(float(due_ms))))
         reply = await run(self._main, self._scripts.remove_scheduler, keys.remove_scheduler, schedule_id, keys.base)
         return bool(reply == 0)
 
-    async def advance(self, queue: str, tick: Tick) -> Advanced | None:
+    async def advance(self, queue: str, tick: TickId) -> Advanced | None:
         """Make the tick after this one, from what the schedule's record says now."""
         keys = self._keys(queue)
         held = (await self._records(keys, [tick.schedule]))[tick.schedule].held
@@ -72,7 +72,7 @@ class RedisScheduling(RedisLooking):
         missed = held.schedule.missed(tick.due_ms, now_ms)
         if following is None:
             return Advanced(None, missed)
-        options = encoding.pack(_tick_options(held.schedule, Tick(tick.schedule, following), now_ms, ticks + 1))
+        options = encoding.pack(_tick_options(held.schedule, TickId(tick.schedule, following), now_ms, ticks + 1))
         arguments = (following, tick.schedule, held.schedule.data, options, now_ms, keys.base, tick.job_id)
         names = keys.update_scheduler(tick.job_id)
         made = await run(self._main, self._scripts.update_scheduler, names, *arguments)
@@ -80,7 +80,7 @@ class RedisScheduling(RedisLooking):
 
     async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
         """Add the tick of a time that has passed; the add script leaves a job of that id as it is."""
-        keys, tick, now_ms = self._keys(queue), Tick(schedule.id, due_ms), self._now_ms()
+        keys, tick, now_ms = self._keys(queue), TickId(schedule.id, due_ms), self._now_ms()
         there = await self._main.call("EXISTS", keys.part(tick.job_id))
         options = _tick_options(schedule, tick, now_ms, 1)
         identity = [keys.base, tick.job_id, schedule.job_name, now_ms, None, None, None, None, None]
@@ -149,7 +149,7 @@ class RedisScheduling(RedisLooking):
             schedule.id,
             schedule.data,
             encoding.pack(_json(schedule.options.encode())),
-            encoding.pack(_tick_options(schedule, Tick(schedule.id, first_ms), now_ms, made + 1)),
+            encoding.pack(_tick_options(schedule, TickId(schedule.id, first_ms), now_ms, made + 1)),
             now_ms,
             keys.base,
             "",
@@ -208,7 +208,7 @@ def _when(schedule: Schedule, offset_ms: int | None = None) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _tick_options(schedule: Schedule, tick: Tick, now_ms: int, ticks: int) -> dict[str, Any]:
+def _tick_options(schedule: Schedule, tick: TickId, now_ms: int, ticks: int) -> dict[str, Any]:
     """The options of one tick's job: the template's, and what whoever claims it needs to go on."""
     return _json(schedule.options.encode()) | {
         "repeat": _when(schedule) | {"count": ticks},
