@@ -1,6 +1,7 @@
 """BullMQ in a process of Node's, driven from tests: one for a session, everything a test made is closed at its end."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import subprocess
@@ -44,6 +45,9 @@ class NodeProcess:
             text=True,
             encoding="utf-8",
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
         self._ids = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._told: dict[str, list[tuple[str, list[Any]]]] = {}
@@ -57,9 +61,8 @@ class NodeProcess:
         with self._lock:
             number = next(self._ids)
             self._waiting[number] = future
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps({"id": number, "op": op, **terms}) + "\n")
-            self._process.stdin.flush()
+            self._input.write(json.dumps({"id": number, "op": op, **terms}) + "\n")
+            self._input.flush()
         return future
 
     async def call(self, op: str, **terms: Any) -> Any:
@@ -74,23 +77,25 @@ class NodeProcess:
     def kill(self) -> None:
         """SIGKILL: nothing is given back, nothing is closed."""
         self._process.kill()
-        self._process.wait()
+        self._ended()
 
     def stop(self) -> None:
         """Let it end, and see that it does."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._input.close()
         try:
             self._process.wait(STOP_SECONDS)
         finally:
-            self._process.kill()
-            self._reader.join()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self.kill()
+
+    def _ended(self) -> None:
+        self._process.wait()
+        self._reader.join()
+        self._output.close()
+        with contextlib.suppress(BrokenPipeError):  # what it was not told any more
+            self._input.close()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._output:
             self._take(json.loads(line))
         with self._lock:
             left = list(self._waiting.values())
