@@ -13,7 +13,7 @@ from homing.config.settings import Settings
 from homing.durations import milliseconds, seconds
 from homing.ledger.ledger import Ledger
 from homing.processes.relaying import RelayLoops
-from homing.queue.port import Engine
+from homing.queue.browse import SteeredEngine
 from homing.queue.redis import RedisEngine
 from homing.relay import push_settings, register
 from homing.worker import Worker
@@ -27,7 +27,7 @@ class System:
     app: Homing
     settings: Settings
     ledger: Ledger
-    engine: Engine
+    engine: SteeredEngine
     worker: Worker | None
     relay: RelayLoops | None
     sql: asyncpg.Connection
@@ -93,7 +93,7 @@ def with_sessions(app: Homing, settings: Settings, **resources: object) -> Homin
 
 @asynccontextmanager
 async def running(
-    app: Homing, settings: Settings, *, worker: bool = True, relay: bool = True, engine: Engine | None = None
+    app: Homing, settings: Settings, *, worker: bool = True, relay: bool = True, engine: SteeredEngine | None = None
 ) -> AsyncIterator[System]:
     """Start the parts, and stop them in order at the end; a worker that leaves runs behind fails the test."""
     async with AsyncExitStack() as stack:

@@ -1,16 +1,33 @@
 """Background jobs that always arrive, and count once."""
 
 from homing import backoff
-from homing.app import FOREVER, Homing, Job, Keep, Provider, Queue, RateLimit, Retry, Transaction
+from homing.app import (
+    FOREVER,
+    Child,
+    Children,
+    Flow,
+    Homing,
+    Job,
+    Keep,
+    Provider,
+    Queue,
+    RateLimit,
+    Retry,
+    Transaction,
+)
 from homing.client import Deduplicate
-from homing.errors import Key, PermanentError, RetryLater, Throttled, Unauthorized
+from homing.errors import FlowError, Key, PermanentError, RetryLater, Throttled, Unauthorized
 from homing.events import Event
 from homing.outbox import once, record
 
 __all__ = [
     "FOREVER",
+    "Child",
+    "Children",
     "Deduplicate",
     "Event",
+    "Flow",
+    "FlowError",
     "Homing",
     "Job",
     "Keep",

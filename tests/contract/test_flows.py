@@ -202,6 +202,7 @@ async def test_review_finds_what_nobody_told_the_parent(subject: Subject) -> Non
     assert first.after is not None
     second = await subject.engine.review_parents(QUEUE, after=first.after, most=5)
     assert (second.after, second.released) == (None, ())
+    assert {*first.waiting, *second.waiting} == {"a", "b"}
     assert (await subject.engine.counts(QUEUE)).waiting_children == 2
 
 

@@ -71,7 +71,7 @@ async def test_a_parent_goes_on_when_its_children_were_lost(engine: RedisEngine,
     raw.sadd(f"{redis_prefix}:bills:bill:dependencies", f"{redis_prefix}:parcels:ended")  # somebody added it again
     raw.zrem(f"{redis_prefix}:bills:prioritized", "bill")
     raw.zadd(f"{redis_prefix}:bills:waiting-children", {"bill": 1})
-    assert (await engine.review_parents("bills")).released == (BILL,)
+    assert (await engine.review_parents("bills")).released == (BILL.id,)
     assert raw.zcard(f"{redis_prefix}:bills:prioritized") == 1
     found = await engine.family("bills", BILL.id)
     assert found.forgiven == {JobRef("parcels", JobId("ended")): "broken"}

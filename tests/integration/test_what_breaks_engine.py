@@ -19,7 +19,7 @@ from homing.ledger.statements import IDENTIFY, LOOK, SWEEP
 from homing.queue.job import NewJob
 from homing.queue.port import Refused
 from homing.queue.redis import RedisEngine
-from homing.queue.redis.adding import _read_add
+from homing.queue.redis.adding import read_add
 from tests.system import quick, running, with_sessions
 from tests.waiting import until
 
@@ -76,7 +76,7 @@ async def test_no_option_lets_one_delivery_swallow_another(settings: Settings) -
 
         await until(both, what="each delivery has its job")
     job = NewJob(id=JobId("mine"), name="do", data="{}", timestamp_ms=0)
-    answer = _read_add(job, b"another")
+    answer = read_add(job, b"another")
     assert isinstance(answer, Refused)
     assert "another" in answer.error
 

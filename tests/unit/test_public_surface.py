@@ -9,8 +9,12 @@ import pytest
 SURFACE = {
     "homing": {
         "FOREVER",
+        "Child",
+        "Children",
         "Deduplicate",
         "Event",
+        "Flow",
+        "FlowError",
         "Homing",
         "Job",
         "Keep",
@@ -31,6 +35,9 @@ SURFACE = {
     "homing.app": {
         "DEFAULTS",
         "FOREVER",
+        "Child",
+        "Children",
+        "Flow",
         "Guarantee",
         "Handler",
         "Homing",
@@ -121,6 +128,7 @@ SURFACE = {
     "homing.queue.redis": {"RedisEngine", "RedisUrl", "parse_url"},
     "homing.relay": {
         "Dispatcher",
+        "Families",
         "Listener",
         "QueueWatch",
         "Relay",
@@ -142,6 +150,7 @@ MODULES_FOR_USERS = {
         "ConfigurationError",
         "DuplicateDelivery",
         "EnqueueError",
+        "FlowError",
         "HandlerEndedTransaction",
         "HomingError",
         "JobFailed",

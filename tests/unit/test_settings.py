@@ -51,6 +51,7 @@ def test_the_shipped_defaults(tmp_path: Path) -> None:
         "look": seconds(1),
         "look_grace": seconds(10),
         "look_rate": 2000,
+        "review": seconds(30),
         "retention": {"events": days(30), "inbox": days(30), "dead_letters": days(90)},
         "http_address": "127.0.0.1:9464",
         "dashboard_address": "127.0.0.1:9465",

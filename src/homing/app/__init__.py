@@ -2,6 +2,7 @@
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
+from homing.app.flows import Child, Children, Flow
 from homing.app.handlers import Guarantee, Handler, Job, Parameter, Transaction
 from homing.app.options import DEFAULTS, FOREVER, Keep, Options, Policy, RateLimit, Retry
 from homing.app.resources import Provider, check_resources
@@ -9,6 +10,9 @@ from homing.app.resources import Provider, check_resources
 __all__ = [
     "DEFAULTS",
     "FOREVER",
+    "Child",
+    "Children",
+    "Flow",
     "Guarantee",
     "Handler",
     "Homing",

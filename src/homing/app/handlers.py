@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from uuid import UUID
 
 from homing.app.consumers import Mode
+from homing.app.flows import Flow
 from homing.app.messages import MessageId
 from homing.app.options import Policy
 from homing.errors import PayloadError, RegistrationError
@@ -84,7 +85,7 @@ class Parameter:
     """One parameter of a handler besides the event: what fills it is decided by its type, never by its name."""
 
     name: str
-    kind: Literal["transaction", "job", "resource"]
+    kind: Literal["transaction", "job", "flow", "resource"]
     type: Any
 
 
@@ -170,6 +171,7 @@ def inspect_parameters(
                 f"{where}: {parameter.name!r} is {parameter.type}: say which session, as in Transaction[AsyncSession]"
             )
     _check_guarantee(where, parameters, at_least_once=at_least_once)
+    _check_flow(where, function, parameters, batch=batch)
     if cpu and batch is not None:
         raise RegistrationError(f"{where} says cpu=True and batch={batch}: a child process takes one event at a time")
     if cpu:
@@ -224,6 +226,8 @@ def _classify(name: str, annotation: Any) -> Parameter:
         if any(isinstance(mark, TransactionMarker) for mark in marks):
             return Parameter(name, "transaction", inner)
         annotation = inner
+    if annotation is Flow:
+        return Parameter(name, "flow", annotation)
     return Parameter(name, "job" if annotation is Job else "resource", annotation)
 
 
@@ -241,6 +245,19 @@ def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_
         raise RegistrationError(
             f"{where} takes no Transaction[...], so it may run more than once: say at_least_once=True, or take the transaction"
         )
+
+
+def _check_flow(
+    where: str, function: Callable[..., Any], parameters: tuple[Parameter, ...], *, batch: int | None
+) -> None:
+    """Waiting is awaited, and children belong to one job."""
+    name = next((parameter.name for parameter in parameters if parameter.kind == "flow"), None)
+    if name is None:
+        return
+    if batch is not None:
+        raise RegistrationError(f"{where} says batch={batch} and takes {name!r}: a flow belongs to one event, not to many")
+    if not inspect.iscoroutinefunction(function):
+        raise RegistrationError(f"{where} takes {name!r}, and is a plain def: make it `async def`, children are awaited")
 
 
 def _check_batch(where: str, annotation: Any, batch: int) -> Any:

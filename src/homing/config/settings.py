@@ -99,6 +99,8 @@ class Settings(BaseModel):
     """How long a loss of the engine's data is given to settle before deliveries are dispatched again."""
     look_rate: int = Field(default=2000, gt=0)
     """The most deliveries of one queue that are compared with the engine in a second, and so dispatched again after a loss."""
+    review: Period = seconds(30)
+    """How often jobs that wait for children are looked at: whether what they wait for is still there, and not past their deadline."""
     retention: Retention = Retention()
     """How long finished things are kept."""
     http_address: str = Field(default="127.0.0.1:9464", pattern=r"^(off|.*:\d{1,5})$")

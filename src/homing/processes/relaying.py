@@ -11,7 +11,7 @@ from homing.deadletters.runner import CampaignRunner
 from homing.ledger.ledger import Ledger
 from homing.metrics import Metrics
 from homing.queue.port import Engine
-from homing.relay import Dispatcher, Listener, QueueWatch, Relay, Sweep, Unroutable
+from homing.relay import Dispatcher, Families, Listener, QueueWatch, Relay, Sweep, Unroutable
 from homing.service import Loop, stop_all
 from homing.upkeep import Prune
 
@@ -49,6 +49,9 @@ class RelayLoops:
             rate=settings.look_rate,
             metrics=self.metrics,
         )
+        self.families = Families(
+            ledger, engine, self.watch, sweeper=self.sweep.id, deadline_seconds=app_deadline_seconds()
+        )
         self.unroutable = Unroutable(ledger)
         self.prune = Prune(
             ledger,
@@ -63,6 +66,7 @@ class RelayLoops:
             Loop("watch", self.watch.tick, interval_seconds=WATCH_SECONDS),
             self.route,
             Loop("sweep", self.sweep.tick, interval_seconds=settings.look.total_seconds()),
+            Loop("families", self.families.tick, interval_seconds=settings.review.total_seconds()),
             Loop("listen", self.listener.tick, interval_seconds=LISTEN_SECONDS),
             Loop("prune", self.prune.tick, interval_seconds=PRUNE_SECONDS),
             Loop("redrive", self.redrive.tick, interval_seconds=REDRIVE_SECONDS),

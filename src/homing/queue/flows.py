@@ -7,6 +7,7 @@ What its death means to its parent is said when it is added.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.parent import JobRef
 
@@ -56,10 +57,11 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A page of the jobs that wait for children was looked at: where it ended (`None` = there are no more), and which of them go on."""
+    """A page of the jobs that wait for children was looked at: where it ended (`None` = there are no more), who goes on and who waits still."""
 
     after: str | None
-    released: tuple[JobRef, ...] = ()
+    released: tuple[JobId, ...] = ()
+    waiting: tuple[JobId, ...] = ()
 
 
 def failed_child(deferred_failure: str | None) -> str | None:

@@ -61,9 +61,13 @@ class MemoryFlowing(ABC):
             rank, last = (-1, None) if after is None else read_cursor(after)
             start = (ids.index(last) if last in ids else rank if after else -1) + (last in ids or after is None)
             page = ids[start : start + most]
-            released = [JobRef(queue, job_id) for job_id in page if self._review(JobRef(queue, job_id))]
+            goes_on = {job_id: self._review(JobRef(queue, job_id)) for job_id in page}
         self._changed.set()
-        return Reviewed(write_cursor(start + most - 1, page[-1]) if len(page) == most else None, tuple(released))
+        return Reviewed(
+            after=write_cursor(start + most - 1, page[-1]) if len(page) == most else None,
+            released=tuple(job_id for job_id, goes in goes_on.items() if goes),
+            waiting=tuple(job_id for job_id, goes in goes_on.items() if not goes),
+        )
 
     async def release_parent(self, queue: str, job_id: JobId) -> bool:
         """Let a job that waits for children wait to be claimed instead."""

@@ -30,7 +30,7 @@ class Postponed:
 
     delay_seconds: float
     reason: str
-    how: Literal["snoozed", "throttled", "interrupted"] = "snoozed"
+    how: Literal["snoozed", "throttled", "interrupted", "waiting_children"] = "snoozed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,13 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """It waits for its children, until the engine knows that they have ended. Spends no attempt and no start."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class GivenBack:
     """It goes back untouched, to be claimed next; its turn and its attempt are refunded."""
 
@@ -101,7 +108,7 @@ class LeaseLost:
     reason: str
 
 
-Outcome = Completed | Retry | Postponed | Parked | HeldBack | KeyPaused | Paused | Dead | GivenBack | LeaseLost
+Outcome = Completed | Retry | Postponed | Parked | HeldBack | KeyPaused | Paused | Dead | Waiting | GivenBack | LeaseLost
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -115,6 +122,8 @@ def outcome_name(outcome: Outcome) -> str:
             return "parked"
         case Paused() | KeyPaused() | HeldBack():
             return "throttled"
+        case Waiting():
+            return "waiting_children"
         case GivenBack():
             return "interrupted"
         case LeaseLost():

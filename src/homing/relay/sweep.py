@@ -42,7 +42,7 @@ class Sweep:
     """Looks at the due deliveries of every verified queue, a page at a time, under the queue's sweeper lease.
 
     `rate`: rows per second and queue that are looked at, and so the most that are dispatched again. `findings` counts what was found, by the
-    words of `Finding`; `redispatched` the jobs that the engine took because of it. However many rows are due, one page is in memory.
+    words of `Finding`; `id` is who holds the leases; `redispatched` the jobs that the engine took because of it. However many rows are due, one page is in memory.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Sweep:
         self._repairs = Repairs(
             ledger, engine, dispatcher, dead_letters, deadline_seconds=deadline_seconds, metrics=metrics
         )
-        self._id = uuid4()
+        self.id = uuid4()
         self.redispatched = 0
         self.findings: Counter[str] = Counter()
 
@@ -98,12 +98,12 @@ class Sweep:
     async def stop(self) -> None:
         """Give up the leases on the queues: the next relay looks at once. Where nobody answers, they end by themselves."""
         try:
-            await self._ledger.fetch(YIELD_SWEEP, sweeper=self._id)
+            await self._ledger.fetch(YIELD_SWEEP, sweeper=self.id)
         except ServerUnavailable as error:
             log.info("the next relay waits up to %g s before it looks: %s", SWEEPER_SECONDS, error)
 
     async def _sweep(self, queue: str, epoch: int) -> bool:
-        if not await self._ledger.fetch(SWEEP, queue=queue, sweeper=self._id, lease_seconds=SWEEPER_SECONDS):
+        if not await self._ledger.fetch(SWEEP, queue=queue, sweeper=self.id, lease_seconds=SWEEPER_SECONDS):
             return False
         page = await self._pace.permit(queue, PAGE)
         rows = await self._ledger.fetch(LOOK, queue=queue, epoch=epoch, page=page, grace_seconds=self._grace_seconds)

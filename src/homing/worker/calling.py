@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,10 +15,13 @@ from homing.worker.threads import call_in_thread, contain
 
 
 class Caller:
-    """Calls handlers with what they ask for. `timeout_seconds`: the longest run of a handler that says nothing itself."""
+    """Calls handlers with what they ask for. `timeout_seconds`: the longest run of a handler that says nothing itself; `flow_of`: their children."""
 
-    def __init__(self, provider: Provider, timeout_seconds: float, children: Children) -> None:
+    def __init__(
+        self, provider: Provider, timeout_seconds: float, children: Children, flow_of: Callable[[Run], object]
+    ) -> None:
         self._provider = provider
+        self._flow_of = flow_of
         self._timeout_seconds = timeout_seconds
         self._children = children
 
@@ -49,6 +52,8 @@ class Caller:
                 return session
             case "job":
                 return run.view
+            case "flow":
+                return self._flow_of(run)
             case "resource":
                 return self._provider.get(parameter.type)
 
@@ -66,8 +71,8 @@ async def _contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     try:
         value = await run.handler.function(run.argument, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
-        return Raised(error)
-    return returned(run.handler.result_of_one(value))
+        return Raised(run.flow_end or error)
+    return Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value))
 
 
 def stack_of(task: asyncio.Task[Any]) -> str:

@@ -9,6 +9,7 @@ from homing.deadletters.deadletters import Death, Kind
 from homing.deadletters.report import ErrorReport
 from homing.events.envelope import Envelope, foreign_id
 from homing.ledger.gate import Asking
+from homing.queue.flows import failed_child
 from homing.queue.job import ClaimedJob
 
 
@@ -30,7 +31,7 @@ class Case:
             generation=self.generation,
             mark=self.job.mark,
             stalls=self.job.stalls,
-            deferred_failure=self.job.deferred_failure is not None,
+            deferred_failure=self.job.deferred_failure is not None and failed_child(self.job.deferred_failure) is None,
             deadline_seconds=self.handler.policy.deadline_seconds,
         )
 

@@ -15,6 +15,7 @@ from homing.queue.outcome import (
     Parked,
     Paused,
     Postponed,
+    Waiting,
     outcome_name,
 )
 from homing.queue.port import Finished, Held
@@ -71,7 +72,7 @@ def is_refunded(outcome: Outcome) -> bool:
             return False
         case Postponed(how=how):
             return how != "snoozed"
-        case Paused() | KeyPaused() | GivenBack():
+        case Paused() | KeyPaused() | GivenBack() | Waiting():
             return True
         case _:
             return False

@@ -20,6 +20,7 @@ from homing.queue.outcome import (
     Paused,
     Postponed,
     Retry,
+    Waiting,
 )
 from homing.queue.port import ClaimRequest, Completion, Engine, Finished, Held, Idle
 from homing.worker.finishing import Finisher
@@ -78,11 +79,19 @@ async def _end(
             return await engine.park(job, kind, delay, reason, claim_next=claim_next)
         case Paused():
             return await _pause(engine, job, outcome, claim_next)
-        case GivenBack():
-            return Finished(await engine.release(job))
+        case Waiting() | GivenBack():
+            return await _give_back(engine, job, outcome, claim_next)
         case LeaseLost():
             return Finished(Held.TAKEN)
     assert_never(outcome)
+
+
+async def _give_back(
+    engine: Engine, job: ClaimedJob, outcome: Waiting | GivenBack, claim_next: ClaimRequest | None
+) -> Finished:
+    if isinstance(outcome, Waiting):
+        return await engine.wait_for_children(job, claim_next=claim_next)
+    return Finished(await engine.release(job))
 
 
 async def _postpone(

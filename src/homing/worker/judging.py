@@ -24,16 +24,17 @@ from homing.ledger.gate import (
     Run as MayRun,
 )
 from homing.queue.job import ClaimedJob
-from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed, Retry
+from homing.queue.outcome import Completed, Dead, GivenBack, LeaseLost, Outcome, Postponed, Retry, Waiting
 from homing.queue.port import Held
 from homing.worker.asking import ask_for_wait
 from homing.worker.case import Case
 from homing.worker.classify import Attempt, Fatal, classify
 from homing.worker.endings import Died, Ending, Raised, Returned, Stopped, Torn, Unsure
+from homing.worker.flows import WaitsForChildren
 from homing.worker.gating import Gatekeeper
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable
-from homing.worker.run import Cause, Run
+from homing.worker.run import Cause, FlowEnd, Run
 
 log = logging.getLogger("homing.worker")
 
@@ -74,7 +75,16 @@ class Judge:
         """Bury a job whose data no handler can read, with the data as it came."""
         return await self._bury(unreadable.case, "failed", unreadable.report.final("permanent"))
 
+    async def _judge_flow(self, run: Run, end: FlowEnd) -> Outcome:
+        if not isinstance(end, WaitsForChildren):
+            return await self._bury(run.case, "failed", report_text("ChildFailed", str(end)).final("permanent"))
+        if end.poll_seconds is None:
+            return Waiting(str(end))
+        return Postponed(end.poll_seconds, str(end), "waiting_children")
+
     async def _judge_error(self, run: Run, error: BaseException) -> Outcome:
+        if isinstance(error, FlowEnd):
+            return await self._judge_flow(run, error)
         attempt = Attempt(number=run.job.attempt, starts=run.job.starts, key=run.limit_key)
         policy = run.handler.policy
         if run.job.lease.queue != run.handler.queue:  # it comes from a former queue, whose limit is not known

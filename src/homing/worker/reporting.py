@@ -5,7 +5,7 @@ import time
 
 from homing.clock import Clock
 from homing.queue.job import ClaimedJob
-from homing.queue.outcome import Completed, HeldBack, Outcome, outcome_name
+from homing.queue.outcome import Completed, HeldBack, Outcome, Waiting, outcome_name
 from homing.queue.port import Finished, Held
 from homing.worker.run import Run
 
@@ -28,7 +28,7 @@ class Reporter:
 
     def report(self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, seconds: float) -> None:
         """Write one line; `seconds` is how long the run took, its end in the engine included."""
-        level = logging.INFO if isinstance(outcome, Completed | HeldBack) else logging.WARNING
+        level = logging.INFO if isinstance(outcome, Completed | HeldBack | Waiting) else logging.WARNING
         if not log.isEnabledFor(level):
             return
         name = outcome_name(outcome)

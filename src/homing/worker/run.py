@@ -35,6 +35,10 @@ class Telling(Protocol):
         ...
 
 
+class FlowEnd(BaseException):
+    """How waiting for children ends a run before its handler has: no error, and nothing that a handler should catch."""
+
+
 class Cause(Enum):
     """Why Homing cancelled a run. A handler's own `CancelledError` has none of these."""
 
@@ -48,7 +52,7 @@ class Run:
     """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read.
 
     `traceparent`: what created its event, if that is known; `span`: its own span while it runs, if there are spans; `error_type`: the class of
-    what its handler raised; `notes`: where it tells how it goes.
+    what its handler raised; `notes`: where it tells how it goes; `flow_end`: its handler was stopped where it waited for children.
     """
 
     case: Case
@@ -62,6 +66,7 @@ class Run:
     cause: Cause | None = None
     limit_key: str | None = None
     notes: Telling | None = None
+    flow_end: FlowEnd | None = None
     _running: Running | None = field(default=None, repr=False)
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 

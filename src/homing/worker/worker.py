@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
+from homing.app.flow_plan import Routes
 from homing.app.handlers import Guarantee as GuaranteeName
 from homing.app.handlers import Kind
 from homing.app.resources import Provider, check_resources
@@ -33,6 +34,7 @@ from homing.worker.children.pool import Children, Recycling
 from homing.worker.counting import RunCounter
 from homing.worker.endings import LETTING_GO_SECONDS
 from homing.worker.executor import Executor
+from homing.worker.flows import Bereft, Flows
 from homing.worker.gating import Gatekeeper
 from homing.worker.guarantees import make_guarantees
 from homing.worker.health import Health, judge_health
@@ -241,13 +243,15 @@ class Worker:
         """Suspects run alone: those that have a child of their own anyway, in one that no other job has used."""
         self._children = [Children(self._settings), Children(self._settings, Recycling(max_jobs=1))]
         timeout_seconds = self._settings.attempt_timeout.total_seconds()
-        callers = [Caller(self._provider, timeout_seconds, children) for children in self._children]
+        flows = Flows(self._engine, self._ledger, Routes(self._app.routes))
+        callers = [Caller(self._provider, timeout_seconds, children, flows.of) for children in self._children]
         ordinary, fresh = (
             make_guarantees(ledger=self._ledger, gate=gate, sources=sources, caller=caller, clock=self._clock)
             for caller in callers
         )
         alone = Alone(self._app, self._settings, gate, callers[0])
-        return {name: Suspecting(ordinary[name], alone, fresh[name]) for name in ordinary}
+        suspecting = {name: Suspecting(ordinary[name], alone, fresh[name]) for name in ordinary}
+        return {name: Bereft(guarantee, gate, self._engine) for name, guarantee in suspecting.items()}
 
     def _lane(self, queue: Queue) -> Lane:
         asked = (self._chosen or {}).get(queue.name)

@@ -93,8 +93,12 @@ class RedisFlowing(RedisAdding, RedisLeasing, RedisLooking):
         found = None if after is None else await self._main.call("ZRANK", waiting, last)
         start = rank if found is None and after is not None else (-1 if found is None else found) + 1
         ids = [_text(raw) for raw in await self._main.call("ZRANGE", waiting, start, start + most - 1)]
-        released = [JobRef(queue, JobId(job_id)) for job_id in ids if await self._review(keys, JobId(job_id))]
-        return Reviewed(write_cursor(start + most - 1, ids[-1]) if len(ids) == most else None, tuple(released))
+        goes_on = {JobId(job_id): await self._review(keys, JobId(job_id)) for job_id in ids}
+        return Reviewed(
+            after=write_cursor(start + most - 1, ids[-1]) if len(ids) == most else None,
+            released=tuple(job_id for job_id, goes in goes_on.items() if goes),
+            waiting=tuple(job_id for job_id, goes in goes_on.items() if not goes),
+        )
 
     async def release_parent(self, queue: str, job_id: JobId) -> bool:
         """Let a job that waits for children wait to be claimed instead."""

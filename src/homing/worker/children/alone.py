@@ -32,6 +32,7 @@ from homing.worker.endings import (
     Unsure,
     await_ending,
 )
+from homing.worker.flows import ChildFailed, WaitsForChildren
 from homing.worker.gating import Gatekeeper
 from homing.worker.run import Run
 
@@ -106,6 +107,10 @@ class Alone:
                 return Returned(result)
             case {"raised": described}:
                 return Raised(rebuild(described))
+            case {"waits": str(text), "poll_seconds": poll_seconds}:
+                return Raised(WaitsForChildren(text, poll_seconds))
+            case {"bereft": str(text)}:
+                return Raised(ChildFailed(text))
             case {"torn": str(text)}:
                 return Torn(HandlerEndedTransaction(text))
             case {"stopped": True}:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from homing.app.application import Homing
+from homing.app.flow_plan import Routes
 from homing.app.handlers import Told
 from homing.app.resources import Provider
 from homing.clock import SystemClock
@@ -19,6 +20,7 @@ from homing.deadletters.deadletters import DeadLetters
 from homing.ledger.ledger import Ledger
 from homing.outbox.expected import expect_ledger
 from homing.queue.job import ClaimedJob, Lease
+from homing.queue.redis import RedisEngine
 from homing.trace import Trace, enter_trace
 from homing.worker.batches import Guarantee
 from homing.worker.calling import Caller
@@ -29,6 +31,7 @@ from homing.worker.children.hosting import Host
 from homing.worker.children.names import find
 from homing.worker.children.pool import Children
 from homing.worker.endings import Ending, Raised, Returned, Stopped, Torn, Unsure
+from homing.worker.flows import ChildFailed, Flows, WaitsForChildren
 from homing.worker.gating import Gatekeeper
 from homing.worker.guarantees import make_guarantees
 from homing.worker.opening import open_run
@@ -93,18 +96,23 @@ async def _open(request: Frame) -> AsyncIterator[_Stage]:
     ledger = Ledger(
         settings.asyncpg_dsn, engine=settings.engine, application=f"homing suspect {app.name}", connections=2
     )
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or app.name)  # it connects where a flow asks it
     await ledger.open()
     try:
         async with AsyncExitStack() as stack:
             provider = Provider()
             if app.open_resources is not None:
                 await stack.enter_async_context(app.open_resources(provider))
-            yield await _stage(app, settings, request, ledger, provider)
+            flows = Flows(engine, ledger, Routes(app.routes))
+            yield await _stage(app, settings, request, ledger, provider, flows=flows)
     finally:
+        await engine.close()
         await ledger.close()
 
 
-async def _stage(app: Homing, settings: Settings, request: Frame, ledger: Ledger, provider: Provider) -> _Stage:
+async def _stage(
+    app: Homing, settings: Settings, request: Frame, ledger: Ledger, provider: Provider, *, flows: Flows
+) -> _Stage:
     run = open_run(_job(request["job"]), Catalogue(app.handlers))
     if not isinstance(run, Run):
         raise TypeError(f"the child reads the job otherwise than its worker: {run}")
@@ -114,7 +122,7 @@ async def _stage(app: Homing, settings: Settings, request: Frame, ledger: Ledger
         ledger=ledger,
         gate=Gatekeeper(ledger, DeadLetters(ledger)),
         sources=sources,
-        caller=Caller(provider, settings.attempt_timeout.total_seconds(), Children(settings)),
+        caller=Caller(provider, settings.attempt_timeout.total_seconds(), Children(settings), flows.of),
         clock=SystemClock(),
     )
     return _Stage(run, guarantees[run.handler.guarantee], ledger.ledger_id)
@@ -129,6 +137,10 @@ def _words(ending: Ending) -> Frame:
     match ending:
         case Returned(result=result):
             return {"returned": result}
+        case Raised(error=WaitsForChildren() as end):
+            return {"waits": str(end), "poll_seconds": end.poll_seconds}
+        case Raised(error=ChildFailed() as end):
+            return {"bereft": str(end)}
         case Raised(error=error):
             return {"raised": describe(error)}
         case Torn(error=error):
