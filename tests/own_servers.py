@@ -34,6 +34,7 @@ def ready_valkey(server: EmbeddedValkey) -> EmbeddedValkey:
     """The server, running and empty, whatever the test before did to it."""
     server.start()
     with Redis.from_url(server.url()) as client:
+        client.replicaof("NO", "ONE")
         client.config_set("maxmemory", "0")
         client.flushall()
     return server

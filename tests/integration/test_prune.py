@@ -144,7 +144,7 @@ async def test_delivery_opened_while_pruning_keeps_its_event(
     async with sql.transaction():
         await sql.execute("SELECT FROM homing.outbox_events WHERE id = $1 FOR KEY SHARE", event_id)
         await sql.execute(DELIVERY, event_id, "late", None, 0, "outbox")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await prune(ledger)
     await prune(ledger)
     assert await events(sql) == {event_id}

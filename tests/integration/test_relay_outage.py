@@ -1,6 +1,7 @@
 """The relay on bad days of the engine: silent, away, full, unreachable at the start."""
 
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from homing.errors import ServerUnavailable
 from homing.ledger.look import VANISHED_LIMIT
 from homing.queue.redis import RedisEngine
 from homing.queue.redis.keys import QueueKeys
+from homing.relay import backing
 from tests.system import System, quick, running
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
@@ -132,15 +134,17 @@ async def test_engine_that_only_answers_reads_buries_nothing(
             assert relay is not None
             await until(lambda: routed(system, 2), what="the event is routed")
 
-            async def verified() -> bool:
+            async def asked() -> bool:
                 relay.watch.trust("work")  # as if its rest were over
-                await relay.watch.tick()
-                return bool(relay.watch.epochs)
+                with suppress(ServerUnavailable):  # a replica is left alone: another server may be the primary by now
+                    await relay.watch.tick()
+                return trouble == "read-only" or bool(relay.watch.epochs)
 
             for _ in range(VANISHED_LIMIT + 1):  # more often than a vanished job is forgiven
-                await until(verified, what="the queue is verified, since reading works")
+                await until(asked, what="a queue of a full server is verified, since reading works")
                 await make_due(system)
-                await relay.sweep.tick()
+                with suppress(ServerUnavailable):
+                    await relay.sweep.tick()
             assert await system.letters() == []
             assert await system.unsettled() == 1
             client.config_set("maxmemory", "0")
@@ -201,10 +205,15 @@ async def test_queue_that_cannot_be_claimed_from_does_not_hold_up_the_others(
             await until(partial(has_seen, seen, handled), 2, "the event is handled")
 
 
-async def test_queue_that_takes_no_jobs_rests_ever_longer_and_costs_the_others_nothing(
-    disposable_settings: Settings, disposable_valkey: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+async def test_queue_that_takes_no_jobs_rests_and_costs_the_others_nothing(
+    disposable_settings: Settings,
+    disposable_valkey: EmbeddedValkey,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A queue whose keys are broken is tried a few times while the one beside it flows; mended, it gets the job that a broken script half made."""
+    """A queue whose keys are broken is left alone while the one beside it flows; mended, it gets the job that a broken script half made."""
+    for name in ("FIRST_SECONDS", "LONGEST_SECONDS"):
+        monkeypatch.setattr(backing, name, 600)
     seen: Counter[UUID] = Counter()
     app = counting_app(seen)
 
@@ -221,11 +230,11 @@ async def test_queue_that_takes_no_jobs_rests_ever_longer_and_costs_the_others_n
             await until(lambda: len(relay.watch.epochs) == 2, what="both queues are verified")
             await system.record(AskedElsewhere(number=0))
             await until(lambda: "broken" not in relay.watch.epochs, what="the broken queue rests")
-            for number in range(1, 31):
+            for number in range(1, 16):
                 await system.record(Asked(number=number))
                 await until(partial(waits, system, number), 5, "the job of the other queue waits")
             tries = sum(line.startswith("queue broken") and "WRONGTYPE" in line for line in caplog.messages)
-            assert 1 <= tries <= 6
+            assert 1 <= tries <= 2
             client.delete(broken)
             relay.watch.trust("broken")
             await until(lambda: "broken" in relay.watch.epochs, what="the queue is verified")

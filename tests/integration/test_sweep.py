@@ -280,7 +280,7 @@ async def test_row_that_a_handler_holds_is_skipped_without_waiting(settings: Set
                     held.event_id,
                 )
                 assert system.relay is not None
-                async with asyncio.timeout(2):  # the ledger's own lock timeout is 10 s
+                async with asyncio.timeout(8):  # the ledger's own lock timeout is 10 s
                     await system.relay.sweep.tick()
                 traces = await system.engine.inspect(QUEUE, [job_id(held), job_id(free)])
                 assert [trace.exists for trace in traces] == [False, True]

@@ -176,4 +176,4 @@ async def test_a_run_that_will_not_end_is_left_and_shown(
     (record,) = caplog.records
     assert "was told to end and has not" in record.getMessage()
     assert "await released.wait()" in record.getMessage()
-    await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name() == "run:17"], timeout=5)
+    await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name() == "run:17"], timeout=60)

@@ -107,7 +107,7 @@ async def test_same_key_while_the_first_is_in_flight_is_a_409(till: Till) -> Non
     """The loser is told to come back; once the first is done, the same key replays its answer."""
     till.controls.turn({"latency_ms": 1})
     first = asyncio.ensure_future(till.authorize("k"))
-    await asyncio.wait_for(till.pause.reached.wait(), 5)
+    await asyncio.wait_for(till.pause.reached.wait(), 60)
     second, other = await till.authorize("k"), await till.authorize("k", {**ORDER, "amount": 1})
     till.pause.opened.set()
     answer, third = await first, await till.authorize("k")

@@ -146,7 +146,7 @@ async def test_turning_another_knob_does_not_release_what_hangs() -> None:
     assert not await controls.wait_until_held(2, timeout_seconds=0.01)
     assert not held.done()
     controls.turn({"hang": 0})
-    await asyncio.wait_for(held, 5)
+    await asyncio.wait_for(held, 60)
     assert controls.held == 0
 
 
