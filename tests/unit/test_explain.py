@@ -9,11 +9,18 @@ from homing.ids import JobId
 from homing.operations.explain import Because, DeliveryFacts, EventFacts, Facts, JobFacts, LetterFacts
 from homing.operations.explain_job import explain
 from homing.operations.overview import ProcessState
-from homing.queue.browse import JobState, QueueTerms, ShownJob
+from homing.operations.waiting_children import ChildFacts, ChildrenFacts
+from homing.queue.browse import JobState, ListedJob, QueueTerms, ShownJob
+from homing.queue.parent import JobRef
 from homing.queue.port import Limit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AGO, SOON = NOW - timedelta(minutes=3), NOW + timedelta(minutes=3)
+
+
+def listed(name: str, state: JobState | None) -> ListedJob:
+    return ListedJob(id=JobId(name), name=None if state is None else "ship", state=state)
+
 
 EVENT = EventFacts(
     topic="order.placed",
@@ -40,6 +47,17 @@ PENDING = DeliveryFacts(
     is_foreign=False,
     deadline_at=SOON,
     letter=None,
+)
+CHILDREN = ChildrenFacts(
+    count=7,
+    pending=5,
+    some=(
+        ChildFacts(ref=JobRef("parcels", JobId("a")), job=listed("a", JobState.WAITING), is_paused=True),
+        ChildFacts(ref=JobRef("parcels", JobId("b")), job=listed("b", JobState.DELAYED), is_parked=True),
+        ChildFacts(ref=JobRef("parcels", JobId("c")), job=listed("c", JobState.FAILED)),
+        ChildFacts(ref=JobRef("parcels", JobId("d")), job=listed("d", None)),
+        ChildFacts(ref=JobRef("", JobId("other:e")), job=listed("e", None)),
+    ),
 )
 DEAD = replace(PENDING, outcome="dead", settled_at=AGO, letter=LETTER)
 
@@ -117,7 +135,12 @@ TABLE: list[tuple[list[Because], Facts, str]] = [
     ([Because.FAILED], facts(engine=engine(JobState.FAILED, reason="no")), "homing jobs retry"),
     ([Because.RUNNING], facts(delivery=PENDING, engine=engine(JobState.ACTIVE, lease_seconds=9.0)), "time-out"),
     ([Because.LEASE_LOST], facts(delivery=PENDING, engine=engine(JobState.ACTIVE)), "takes it back"),
-    ([Because.CHILDREN], facts(delivery=PENDING, engine=engine(JobState.WAITING_CHILDREN)), "children|explain"),
+    ([Because.CHILDREN], facts(delivery=PENDING, engine=engine(JobState.WAITING_CHILDREN)), "children|within a minute"),
+    (
+        [Because.CHILDREN, Because.PAUSED, Because.PARKED, Because.FAILED, Because.NO_JOB],
+        facts(delivery=PENDING, engine=replace(engine(JobState.WAITING_CHILDREN), children=CHILDREN)),
+        "5 of its 7 children: a .waiting, in queue parcels., b .delayed.*under another key prefix|explain each",
+    ),
     ([Because.DELAYED], facts(delivery=PENDING, engine=engine(JobState.DELAYED, due_at=SOON)), "nothing"),
     (
         [Because.RETRY_DUE],

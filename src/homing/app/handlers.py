@@ -171,11 +171,11 @@ def inspect_parameters(
                 f"{where}: {parameter.name!r} is {parameter.type}: say which session, as in Transaction[AsyncSession]"
             )
     _check_guarantee(where, parameters, at_least_once=at_least_once)
-    _check_flow(where, function, parameters, batch=batch)
     if cpu and batch is not None:
         raise RegistrationError(f"{where} says cpu=True and batch={batch}: a child process takes one event at a time")
     if cpu:
         _check_cpu(where, function, parameters)
+    _check_flow(where, function, parameters, batch=batch)
     return parameters
 
 

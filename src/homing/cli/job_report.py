@@ -8,10 +8,12 @@ from shlex import quote
 from typing import Any
 
 from homing.cli.exits import Exit
+from homing.cli.flow_report import show_tree, tree_fields
 from homing.cli.output import show_json, show_list, show_text
 from homing.deadletters.report import clean, clean_line
 from homing.operations.explain import Reason
 from homing.operations.explaining import Explained
+from homing.operations.flows import FlowNode
 from homing.operations.jobs import Acted, Answer, JobList, PlacedJob
 from homing.queue.browse import ListedJob, ShownJob
 
@@ -44,10 +46,10 @@ def show_jobs(found: JobList, *, as_json: bool) -> None:
         show_text(f"more: --after {quote(clean_line(found.after, LONGEST_ID))}")
 
 
-def show_one(queue: str, job: ShownJob, *, as_json: bool) -> None:
-    """Everything of one job."""
+def show_one(queue: str, job: ShownJob, tree: FlowNode | None, *, as_json: bool) -> None:
+    """Everything of one job, and the tree that it is in."""
     if as_json:
-        show_json(_shown(queue, job))
+        show_json({**_shown(queue, job), "flow": None if tree is None else tree_fields(tree)})
         return
     for name, value in _shown(queue, job).items():
         if name not in ("fields", "logs", "stacks") and value not in (None, ""):
@@ -59,6 +61,8 @@ def show_one(queue: str, job: ShownJob, *, as_json: bool) -> None:
         _block("stack of the last failure", stack)
     if job.logs:
         _block(f"logs, the last of {job.log_lines}", "\n".join(job.logs))
+    if tree is not None:
+        show_tree(tree)
 
 
 def show_explained(found: Sequence[Explained], *, as_json: bool) -> None:

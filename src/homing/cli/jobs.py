@@ -18,6 +18,7 @@ from homing.ids import JobId
 from homing.ledger.ledger import Ledger
 from homing.operations.cancel import Answer, Cancelled, cancel
 from homing.operations.explaining import Explained, explain_id
+from homing.operations.flows import FlowNode, read_flow
 from homing.operations.jobs import Choice, JobList, list_jobs, show_job
 from homing.queue.browse import ShownJob, SteeredEngine
 
@@ -69,14 +70,15 @@ def show_verb(
     *,
     queue: QueueOption = None,
 ) -> None:
-    """Show one job with everything that the engine stores of it."""
+    """Show one job with everything that the engine stores of it, and the tree of the flow that it is in."""
     session = session_of(context)
 
-    async def read(ledger: Ledger, engine: SteeredEngine) -> tuple[str, ShownJob]:
-        return await show_job(ledger, engine, JobId(job), queue)
+    async def read(ledger: Ledger, engine: SteeredEngine) -> tuple[str, ShownJob, FlowNode | None]:
+        where, shown = await show_job(ledger, engine, JobId(job), queue)
+        return where, shown, await read_flow(ledger, engine, JobId(job), where)
 
-    where, shown = run_on_both(session, "jobs show", read)
-    show_one(where, shown, as_json=session.json)
+    where, shown, tree = run_on_both(session, "jobs show", read)
+    show_one(where, shown, tree, as_json=session.json)
 
 
 @jobs_verbs.command("explain")
@@ -101,17 +103,20 @@ def cancel_verb(
     ids: Annotated[
         list[str],
         typer.Argument(
-            help="Ids as Bull Board shows them, <event>.<generation>.<consumer>; - reads them from standard input."
+            help="Ids as Bull Board shows them, <event>.<generation>.<consumer> for a delivery; - reads them from standard input."
         ),
     ],
     *,
     why: WhyOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Settle deliveries as cancelled and take their jobs out of the queue. One that is only removed in a queue tool comes back."""
+    """Settle deliveries, and other jobs that have not begun, as cancelled, and take their jobs and those of their children out of the queue.
+
+    One that is only removed in a queue tool comes back.
+    """
     session = session_of(context)
     job_ids = read_job_ids(ids)
-    confirm(f"Cancel {len(job_ids)} deliveries for good?", yes=yes)
+    confirm(f"Cancel {len(job_ids)} jobs for good?", yes=yes)
     who = person(why)
 
     async def act(ledger: Ledger, engine: SteeredEngine) -> list[Cancelled]:

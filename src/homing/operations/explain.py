@@ -8,6 +8,7 @@ from enum import Enum
 from homing.durations import describe_seconds
 from homing.ledger.gate import Outcome
 from homing.operations.overview import ProcessState
+from homing.operations.waiting_children import ChildrenFacts
 from homing.queue.browse import QueueTerms, ShownJob
 
 
@@ -61,12 +62,16 @@ class DeliveryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What the engine shows: the job, and what holds its queue back. `is_parked`: jobs of its kind wait for code that knows them."""
+    """What the engine shows: the job, and what holds its queue back. `is_parked`: jobs of its kind wait for code that knows them.
+
+    `children`: of a job that waits for them.
+    """
 
     job: ShownJob | None
     terms: QueueTerms = field(default_factory=QueueTerms)
     running: int = 0
     is_parked: bool = False
+    children: ChildrenFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

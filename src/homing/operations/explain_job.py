@@ -13,6 +13,7 @@ from homing.operations.explain import (
     Reason,
     ledger_reasons,
 )
+from homing.operations.explain_children import children_reasons
 from homing.queue.browse import JobState, ShownJob
 
 
@@ -47,12 +48,7 @@ def _engine(facts: Facts, engine: JobFacts) -> Iterator[Reason]:
         case JobState.ACTIVE:
             yield _running(job)
         case JobState.WAITING_CHILDREN:
-            yield Reason(
-                because=Because.CHILDREN,
-                text="it waits for its children to end",
-                remedy="explain those that have not: `homing jobs list`",
-                since=job.added_at,
-            )
+            yield from children_reasons(engine.children, job.added_at)
         case JobState.DELAYED:
             yield _delayed(facts, engine, job)
             yield from _nobody(facts)

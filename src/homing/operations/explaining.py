@@ -12,7 +12,9 @@ from homing.operations.explain import DeliveryFacts, EventFacts, Facts, JobFacts
 from homing.operations.explain_job import explain
 from homing.operations.jobs import find_jobs
 from homing.operations.overview import ProcessState, read_processes
+from homing.operations.waiting_children import read_children_facts
 from homing.queue.browse import JobState, ShownJob, SteeredEngine
+from homing.queue.parent import JobRef
 from homing.schema.statement import load
 
 EXPLAINED_EVENT = load("homing.operations", "explained_event")
@@ -115,7 +117,15 @@ async def _job_facts(engine: SteeredEngine, queue: str, job_id: JobId, consumer:
         engine.show(queue, job_id), engine.terms(queue), engine.counts(queue), engine.parked(queue)
     )
     kinds = {(one.kind.job, one.kind.consumer) for one in parked}
-    return JobFacts(job=job, terms=terms, running=counts.active, is_parked=_is_of(kinds, job, consumer))
+    waits = job is not None and job.state is JobState.WAITING_CHILDREN
+    children = await read_children_facts(engine, JobRef(queue, job_id)) if waits else None
+    return JobFacts(
+        job=job,
+        terms=terms,
+        running=counts.active,
+        is_parked=_is_of(kinds, job, consumer),
+        children=children,
+    )
 
 
 def _is_of(kinds: set[tuple[str, str]], job: ShownJob | None, consumer: str) -> bool:
