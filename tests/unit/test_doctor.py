@@ -48,7 +48,7 @@ CHECKUP: dict[str, Any] = {
     "memory_bytes": 1,
     "memory_limit_bytes": 0,
     "strange_queues": (),
-    "old_pauses": (),
+    "left_behind": (),
 }
 
 

@@ -26,7 +26,7 @@ def judge(checkup: Checkup) -> Iterator[Finding]:
     yield _memory(checkup)
     yield _clock(checkup)
     yield _strangers(checkup)
-    yield _old_pauses(checkup)
+    yield _left_behind(checkup)
 
 
 def _version(checkup: Checkup) -> Finding:
@@ -120,11 +120,12 @@ def _strangers(checkup: Checkup) -> Finding:
     return ok("redis-keys", "every queue under our prefix is known")
 
 
-def _old_pauses(checkup: Checkup) -> Finding:
-    if checkup.old_pauses:
+def _left_behind(checkup: Checkup) -> Finding:
+    if checkup.left_behind:
+        named = "; ".join(clean_line(str(left), 200) for left in checkup.left_behind[:3])
         return error(
             "bullmq-5",
-            f"jobs lie where BullMQ 5 keeps those of a paused queue: {', '.join(checkup.old_pauses)}; nobody claims them",
-            "resume the queue with BullMQ 5, and let no process of that version pause it again",
+            f"{len(checkup.left_behind)} queues hold what only BullMQ 5 reads: {named}",
+            clean_line(checkup.left_behind[0].remedy, 400),
         )
-    return ok("bullmq-5", "no queue was paused by an older BullMQ")
+    return ok("bullmq-5", "nothing lies where only BullMQ 5 reads it")

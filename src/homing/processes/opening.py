@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from homing.app.application import Homing
 from homing.app.retention import check_retention
 from homing.config.settings import Settings
+from homing.deadletters.report import clean_line
+from homing.errors import UnsuitableServer
 from homing.ledger.ledger import Ledger
 from homing.processes.heartbeat import Heartbeat, Role
 from homing.queue.browse import SteeredEngine
@@ -40,11 +42,12 @@ async def open_process(
     app.check()
     _keep_contract(app, settings)
     ledger = Ledger(settings.asyncpg_dsn, engine=settings.engine, application=f"homing {role} {app.name}")
-    engine: SteeredEngine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or app.name)
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or app.name)
     await ledger.open()
     try:
         await engine.open()
         await register(ledger, app.routes, app.queues)
+        await _refuse_what_was_left_behind(engine, app)
         await push_settings(ledger, engine, app.queues)
         heartbeat = Heartbeat(ledger, app, role, routes=routes)
         heartbeat.loop.start()
@@ -62,3 +65,16 @@ def _keep_contract(app: Homing, settings: Settings) -> None:
     contract.require()
     for warning in contract.warnings:
         log.warning("%s", warning)
+
+
+async def _refuse_what_was_left_behind(engine: RedisEngine, app: Homing) -> None:
+    """Jobs that BullMQ 5 keeps where nobody looks any more would wait for ever, and nobody would hear of it.
+
+    The queues are registered by now, so that people can resume them.
+    """
+    left = await engine.left_behind([queue.name for queue in app.queues])
+    if left:
+        raise UnsuitableServer(
+            f"{len(left)} queues hold what only BullMQ 5 reads, and no worker of BullMQ 6 or of ours would run: "
+            + "; ".join(clean_line(f"{one}: {one.remedy}", 600) for one in left)
+        )

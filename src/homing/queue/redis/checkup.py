@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from homing.config.redis_url import Topology, parse_url
 from homing.queue.redis.connection import Connection
 from homing.queue.redis.keys import QueueKeys
+from homing.queue.redis.left_behind import LeftBehind, left_behind
 from homing.queue.redis.link import Link
 from homing.queue.redis.server import ServerFacts, read_info, server_facts
 
@@ -20,8 +21,7 @@ _PAGE = 1000
 class Checkup:
     """What the server said. `strange_queues`: under our prefix and unknown to the ledger, among the keys that were looked at.
 
-    `old_pauses`: known queues that an older BullMQ paused in its own way, and that hold jobs nobody will claim. Bytes are 0 where the
-    server does not say.
+    `left_behind`: known queues that hold what only BullMQ 5 reads. Bytes are 0 where the server does not say.
     """
 
     label: str
@@ -32,7 +32,7 @@ class Checkup:
     memory_bytes: int
     memory_limit_bytes: int
     strange_queues: tuple[str, ...]
-    old_pauses: tuple[str, ...]
+    left_behind: tuple[LeftBehind, ...]
 
 
 async def check_up(url: str, prefix: str, queues: Collection[str]) -> Checkup:
@@ -54,7 +54,7 @@ async def check_up(url: str, prefix: str, queues: Collection[str]) -> Checkup:
             memory_bytes=int(info.get("used_memory", 0)),
             memory_limit_bytes=int(info.get("maxmemory", 0)),
             strange_queues=tuple(sorted(await _queues_under(connection, prefix) - set(queues))),
-            old_pauses=await _old_pauses(connection, prefix, queues),
+            left_behind=await left_behind(connection, [QueueKeys(prefix, queue) for queue in queues]),
         )
     finally:
         await connection.close()
@@ -73,12 +73,6 @@ async def _queues_under(connection: Connection, prefix: str) -> set[str]:
         seen += _PAGE
         if cursor == b"0" or seen >= SCANNED_KEYS:
             return found
-
-
-async def _old_pauses(connection: Connection, prefix: str, queues: Collection[str]) -> tuple[str, ...]:
-    names = sorted(queues)
-    calls = [connection.call("EXISTS", QueueKeys(prefix, name).part("paused")) for name in names]
-    return tuple([name for name, call in zip(names, calls, strict=True) if await call])
 
 
 def _literal(prefix: str) -> str:

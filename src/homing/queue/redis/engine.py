@@ -1,6 +1,6 @@
 """The Redis engine: Homing's engine protocol spoken in BullMQ's own scripts and key layout."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from homing.queue.port import Extender
 from homing.queue.redis.browsing import RedisBrowsing
@@ -10,6 +10,7 @@ from homing.queue.redis.flowing import RedisFlowing
 from homing.queue.redis.following import RedisFollowing
 from homing.queue.redis.grouping import RedisGrouping
 from homing.queue.redis.keyed import RedisKeyed
+from homing.queue.redis.left_behind import LeftBehind, left_behind
 from homing.queue.redis.limiting import RedisLimiting
 from homing.queue.redis.listing import RedisListing
 from homing.queue.redis.noting import RedisNoting
@@ -67,6 +68,10 @@ class RedisEngine(
     async def interrupt(self) -> None:
         """Make a sleeping `wait` return `None` now."""
         self._watch.interrupt()
+
+    async def left_behind(self, queues: Collection[str]) -> tuple[LeftBehind, ...]:
+        """What BullMQ 5 keeps in these queues where nobody looks any more; those with nothing of it are left out."""
+        return await left_behind(self._main, [self._keys(queue) for queue in queues])
 
     def extender(self) -> Extender:
         """A renewer for use in another thread; the caller closes it."""

@@ -49,8 +49,9 @@ class RedisLimiting(RedisSession):
             await self._main.call("ZADD", keys.marker, 0, "0")
 
     async def _pause(self, keys: QueueKeys, *, paused: bool) -> None:
-        """Where the queue is not as it should be; resuming takes several calls where many jobs lie apart."""
-        if await self._main.call("HEXISTS", keys.meta, "paused") == int(paused):
+        """Where the queue is not as it should be; resuming takes several calls where BullMQ 5 left many jobs apart."""
+        lie_apart = not paused and await self._main.call("EXISTS", keys.part("paused"))
+        if not lie_apart and await self._main.call("HEXISTS", keys.meta, "paused") == int(paused):
             return
         left = 1
         while left:
