@@ -15,11 +15,13 @@ from homing import Child, Children, Event, Flow, FlowError, Homing, PermanentErr
 from homing.config.settings import Settings
 from homing.deadletters.redrive import Redrive
 from homing.durations import milliseconds, seconds
+from homing.errors import EnqueueError
 from homing.events.envelope import foreign_id
 from homing.ids import DeliveryKey, JobId
 from homing.ledger.actions import Person
 from homing.operations.cancel import Answer, cancel
 from homing.queue.port import QueueSettings
+from homing.trace import enter_trace, new_trace
 from tests.system import System, quick, running, with_sessions
 from tests.waiting import until
 
@@ -357,3 +359,36 @@ async def test_a_flow_that_cannot_be_is_a_death_with_its_reason(settings: Settin
         )
         assert result == "at last"
         assert swallowed
+
+
+async def test_a_flow_is_enqueued_directly_and_its_end_is_awaited(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The root runs after its children, whose values its handler asks for; the handle waits for the root. Inside a request that warns."""
+    app = Homing("test", retry=FAST)
+    parcels, bills = app.queue("parcels"), app.queue("bills")
+
+    @parcels.handler("ship", on=Packed, at_least_once=True)
+    async def ship(event: Packed) -> str:
+        return event.parcel
+
+    @bills.handler("bill", on=Paid, at_least_once=True)
+    async def bill(event: Paid, flow: Flow) -> dict[str, Any]:
+        return dict((await flow.children()).values)
+
+    async with running(app, quick(settings)) as system:
+        event = Paid(order_id=uuid4())
+        children = [Child(ship, Packed(parcel=name)) for name in ("a", "b")]
+        handle = await bills.enqueue_flow(bill, event, children)
+        assert "from inside a request" not in caplog.text
+        with enter_trace(new_trace()):
+            again = await bills.enqueue_flow("bill", event, children)
+        assert again.id == handle.id
+        assert "from inside a request" in caplog.text
+        assert await handle.result(20) == {"ship-a": "a", "ship-b": "b"}
+        with pytest.raises(FlowError, match=r"parcels\.shop"):
+            await bills.enqueue_flow(bill, event, [Child("parcels.shop", Packed(parcel="a"))])
+        with pytest.raises(EnqueueError, match="without children"):
+            await bills.enqueue_flow(bill, event, [])
+        await app.close()
+        assert system.worker is not None

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from homing.app.consumers import OTHERS_DEFAULTS, Consumer, check_kept, other_mode
-from homing.app.enqueueing import ClientSource, EnqueueingQueue
+from homing.app.flow_enqueueing import FlowingQueue, RouteSource
 from homing.app.handlers import Handler, OnDuplicate, describe_function, inspect_parameters, kind_of
 from homing.app.limit_keys import LimitKey, key_reader
 from homing.app.messages import MessageId, check_message_id
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Registry(ClientSource, ScheduleRegistry, Protocol):
+class Registry(RouteSource, ScheduleRegistry, Protocol):
     """The app's side of a registration."""
 
     def register(self, handler: Handler) -> None:
@@ -35,7 +35,7 @@ class Registry(ClientSource, ScheduleRegistry, Protocol):
         ...
 
 
-class Queue(EnqueueingQueue, SchedulingQueue):
+class Queue(FlowingQueue, SchedulingQueue):
     """A named queue: its handlers, and the options they share. Made by `Homing.queue`."""
 
     _registry: Registry

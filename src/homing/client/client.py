@@ -10,6 +10,7 @@ from homing.client.ends import Ends
 from homing.client.engines import ANSWER_SECONDS, DirectEngine
 from homing.errors import EnqueueError, ServerUnavailable
 from homing.ids import JobId
+from homing.queue.flows import FlowJob
 from homing.queue.job import NewJob
 from homing.queue.port import Accepted, AddResult, Deduplicated, Refused
 
@@ -39,11 +40,29 @@ class Client:
         answer = self._add(queue, jobs)
         return await in_time(answer, f"whether it has the job is not known: enqueue again with {again} to be sure")
 
-    async def _add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
-        if not self._knows_time:  # delays are counted by the engine's clock, which is read when it is opened
+    async def add_flow(self, root: JobId, tree: Callable[[int], Sequence[FlowJob]]) -> int:
+        """Add a tree of jobs as of now, by the engine's clock in ms, which is returned; as `add` otherwise."""
+        answer = self._add_flow(tree)
+        return await in_time(
+            answer, f"whether it has the flow is not known: enqueue again with id={str(root)!r} to be sure"
+        )
+
+    async def _add_flow(self, tree: Callable[[int], Sequence[FlowJob]]) -> int:
+        now_ms = await self._now_ms()
+        jobs = tree(now_ms)
+        for one, answer in zip(jobs, await self.engine.add_flow(jobs), strict=True):
+            _added(one.job, answer, now_ms)
+        return now_ms
+
+    async def _now_ms(self) -> int:
+        """Delays are counted by the engine's clock, which is read when it is opened."""
+        if not self._knows_time:
             await self.engine.open()
             self._knows_time = True
-        now_ms = self.engine.now_ms
+        return self.engine.now_ms
+
+    async def _add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
+        now_ms = await self._now_ms()
         answers = await self.engine.add(queue, [replace(job, timestamp_ms=now_ms) for job in jobs])
         return [_added(job, answer, now_ms) for job, answer in zip(jobs, answers, strict=True)]
 
