@@ -167,6 +167,10 @@ class Node:
         """A `FlowProducer`."""
         return await self.make("FlowProducer", await self._options(options))
 
+    async def old_queue(self, name: str) -> Made:
+        """A `Queue` of BullMQ 5."""
+        return await self.make("bullmq5.Queue", name, {"connection": {"url": self._url}, "prefix": self.prefix})
+
     async def bull_board(self, *queues: Made) -> str:
         """Bull Board for these queues; its address."""
         board = await self.make("BullBoard", *queues)

@@ -1,7 +1,7 @@
 // BullMQ at the other end of a pipe: makes its objects, calls their methods and tells their events, one JSON line each.
 //   node driver.cjs <folder with node_modules>
 //
-// In:   {id, op: "make", as, kind, args, events}     kind: a class of BullMQ, "Redis", "BullBoard"
+// In:   {id, op: "make", as, kind, args, events}     kind: a class of BullMQ, of the old one as "bullmq5.Queue", "Redis", "BullBoard"
 //       {id, op: "call", on, method, args}           on: what was made, or a job that came as {"$ref", "$job"}
 //       {id, op: "run", code, args}                  code: a function
 //       {id, op: "clock", at}                        at: what Date.now() says from now on, null = the truth again
@@ -90,6 +90,7 @@ async function make({ as, kind, args, events }) {
   let object;
   if (kind === "BullBoard") object = await bullBoard(...given);
   else if (kind === "Redis") object = new (load("ioredis"))(...given);
+  else if (kind.startsWith("bullmq5.")) object = new (load("bullmq5")[kind.slice(8)])(...given);
   else object = new bullmq[kind](...given);
   for (const event of events ?? []) {
     object.on(event, (...told) => say({ event, of: as, args: write(told) }));
