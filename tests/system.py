@@ -16,6 +16,7 @@ from homing.processes.relaying import RelayLoops
 from homing.queue.browse import SteeredEngine
 from homing.queue.redis import RedisEngine
 from homing.relay import push_settings, register
+from homing.scheduler import declare_schedules
 from homing.worker import Worker
 from tests.waiting import until
 
@@ -116,6 +117,8 @@ async def running(
         if loops is not None:
             await loops.start()
             stack.push_async_callback(loops.stop)
+        if worker:
+            await declare_schedules(ledger, engine, app.schedules)
         workers = Worker(app, settings, ledger=ledger, engine=engine, provider=provider) if worker else None
         if workers is not None:
             await workers.start()

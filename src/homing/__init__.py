@@ -13,6 +13,7 @@ from homing.app import (
     Queue,
     RateLimit,
     Retry,
+    Tick,
     Transaction,
 )
 from homing.client import Deduplicate
@@ -39,6 +40,7 @@ __all__ = [
     "Retry",
     "RetryLater",
     "Throttled",
+    "Tick",
     "Transaction",
     "Unauthorized",
     "backoff",

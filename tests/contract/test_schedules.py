@@ -137,6 +137,16 @@ async def test_a_missed_tick_is_added_once_beside_the_chain(subject: Subject) ->
     assert await subject.engine.advance(QUEUE, TickId("nightly", due_ms)) is None
 
 
+async def test_a_tick_is_dropped_once_it_was_claimed_or_is_gone(subject: Subject) -> None:
+    """One that waits, or whose time has not come, is still to be claimed."""
+    await subject.engine.upsert_schedules(QUEUE, [NIGHTLY, HOURLY])
+    ticks = [one.tick for one in await subject.engine.schedules(QUEUE)]
+    gone = TickId("hourly", 5)
+    assert await subject.engine.dropped(QUEUE, [*ticks, gone]) == [gone]
+    claimed = await subject.claim()
+    assert await subject.engine.dropped(QUEUE, ticks) == [read_tick(claimed.lease.job_id)]
+
+
 async def test_what_a_flush_took_goes_on_where_it_was(subject: Subject) -> None:
     """A limit counts on, and an interval keeps its phase, from what somebody remembered."""
     limited = replace(NIGHTLY, limit=3)

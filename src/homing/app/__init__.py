@@ -6,6 +6,7 @@ from homing.app.flows import Child, Children, Flow
 from homing.app.handlers import Guarantee, Handler, Job, Parameter, Transaction
 from homing.app.options import DEFAULTS, FOREVER, Keep, Options, Policy, RateLimit, Retry
 from homing.app.resources import Provider, check_resources
+from homing.app.schedules import Tick
 
 __all__ = [
     "DEFAULTS",
@@ -25,6 +26,7 @@ __all__ = [
     "Queue",
     "RateLimit",
     "Retry",
+    "Tick",
     "Transaction",
     "check_resources",
 ]

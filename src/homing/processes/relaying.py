@@ -12,12 +12,14 @@ from homing.ledger.ledger import Ledger
 from homing.metrics import Metrics
 from homing.queue.port import Engine
 from homing.relay import Dispatcher, Families, Listener, QueueWatch, Relay, Sweep, Unroutable
+from homing.scheduler import Keeper
 from homing.service import Loop, stop_all
 from homing.upkeep import Prune
 
 WATCH_SECONDS = 1.0
 LISTEN_SECONDS = 10.0
 UNROUTABLE_SECONDS = 15.0
+SCHEDULES_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 REDRIVE_SECONDS = 1.0
 
@@ -35,7 +37,8 @@ class RelayLoops:
         metrics: Metrics | None = None,
     ) -> None:
         self.metrics = metrics or Metrics(app.name)
-        self.watch = QueueWatch(ledger, engine)
+        self.keeper = Keeper(ledger, engine)
+        self.watch = QueueWatch(ledger, engine, restore=self.keeper.restore)
         self.dispatcher = Dispatcher(ledger, engine, self.watch, self.metrics)
         self.relay = Relay(ledger, self.watch, self.dispatcher, page=settings.relay_batch, metrics=self.metrics)
         self.sweep = Sweep(
@@ -68,6 +71,7 @@ class RelayLoops:
             Loop("sweep", self.sweep.tick, interval_seconds=settings.look.total_seconds()),
             Loop("families", self.families.tick, interval_seconds=settings.review.total_seconds()),
             Loop("listen", self.listener.tick, interval_seconds=LISTEN_SECONDS),
+            Loop("schedules", self.keeper.tick, interval_seconds=SCHEDULES_SECONDS),
             Loop("prune", self.prune.tick, interval_seconds=PRUNE_SECONDS),
             Loop("redrive", self.redrive.tick, interval_seconds=REDRIVE_SECONDS),
             Loop("unroutable", self.unroutable.tick, interval_seconds=UNROUTABLE_SECONDS),

@@ -17,6 +17,7 @@ from homing.processes.relaying import RelayLoops
 from homing.processes.signals import StopSignal, hard_end, leave_runs_behind
 from homing.processes.threads import leave_threads_behind, lingering_threads
 from homing.processes.watching import shown, watched
+from homing.scheduler import declare_schedules
 from homing.worker.worker import Worker
 
 log = logging.getLogger("homing.process")
@@ -77,6 +78,7 @@ async def _run(
         )
         announce_patience(app, settings)
         warn_of_long_attempts(app, settings)
+        await _declare(app, connections)
         await worker.start()
         relay = _relay(app, settings, connections, process.metrics) if with_relay else None
         if relay is not None:
@@ -107,6 +109,13 @@ async def _run(
 
 def _relay(app: Homing, settings: Settings, connections: Connections, metrics: Metrics) -> RelayLoops:
     return RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine, metrics=metrics)
+
+
+async def _declare(app: Homing, connections: Connections) -> None:
+    """Write the schedules of this code down once the process is on the list: a schedule that no process on it has written is orphaned."""
+    if app.schedules:
+        await connections.heartbeat.tick()
+        await declare_schedules(connections.ledger, connections.engine, app.schedules)
 
 
 @asynccontextmanager

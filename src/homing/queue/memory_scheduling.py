@@ -64,6 +64,12 @@ class MemoryScheduling(ABC):
         self._changed.set()
         return advanced
 
+    async def dropped(self, queue: str, ticks: Sequence[TickId]) -> list[TickId]:
+        """Those whose job was claimed or is gone."""
+        with self._guard:
+            entries = [self._queue(queue).entry(tick.job_id) for tick in ticks]
+        return [tick for tick, entry in zip(ticks, entries, strict=True) if entry is None or entry.starts]
+
     async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
         """Add the tick of a time that has passed."""
         with self._guard:

@@ -204,6 +204,10 @@ class Scheduling(Protocol):
         """Make the tick after this one. `None` when it is not the one that the schedule holds: somebody made the next one already."""
         ...
 
+    async def dropped(self, queue: str, ticks: Sequence[TickId]) -> list[TickId]:
+        """Those whose job was claimed or is gone: whoever had it should have made the next tick. The others wait to be claimed."""
+        ...
+
     async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
         """Add the tick of a time that has passed, apart from the chain; `False` when there is a job of that tick."""
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from homing.clock import Clock, SystemClock
 from homing.errors import ServerUnavailable
@@ -14,6 +15,9 @@ from homing.service import Progress
 
 log = logging.getLogger("homing.relay")
 
+Restore = Callable[[str], Awaitable[None]]
+"""Gives a queue whose data is new back what it must hold besides its settings: its schedules."""
+
 
 class QueueWatch:
     """Keeps the verified epoch of every registered queue; a queue without one gets no jobs from this process.
@@ -22,13 +26,18 @@ class QueueWatch:
     of an older epoch is a deposed server: nothing is dispatched to it. What the ledger keeps of a queue's settings is pushed before the
     first job: a queue that was flushed has its limits and its pause back before it gets its jobs back.
 
+    `restore` is asked at the same place, for what a queue must hold besides.
+
     Limits are the ledger's and are pushed again when they change there. A pause is the engine's as long as its data lives: people set it
     there, and the ledger keeps it for the next incarnation.
     """
 
-    def __init__(self, ledger: Ledger, engine: Engine, clock: Clock | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger, engine: Engine, clock: Clock | None = None, *, restore: Restore | None = None
+    ) -> None:
         self._ledger = ledger
         self._engine = engine
+        self._restore = restore
         self._verified: dict[str, tuple[str, int]] = {}
         self._stale: set[str] = set()
         self._pushed: dict[str, tuple[str, QueueSettings]] = {}
@@ -92,6 +101,8 @@ class QueueWatch:
         if known is None:
             await self._engine.push_settings(queue, settings if settings.paused is True else limits_of(settings))
             self._pushed[queue] = (identity, limits_of(settings))
+            if self._restore is not None:
+                await self._restore(queue)
             new = await self._ledger.fetch_row(IDENTIFY, queue=queue, identity=identity)
             if new is not None:
                 log.warning(

@@ -11,6 +11,7 @@ from homing.events.envelope import Envelope, foreign_id
 from homing.ledger.gate import Asking
 from homing.queue.flows import failed_child
 from homing.queue.job import ClaimedJob
+from homing.queue.schedules import is_tick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +72,10 @@ def case_of(job: ClaimedJob, handler: Handler, envelope: Envelope | None) -> Cas
 def known_by_message(case: Case) -> Case:
     """The same case under the inbox id that its handler's `message_id` gives to a job of another producer.
 
-    Raises whatever reading the data raises, `PayloadError` where nothing names the message.
+    A schedule's tick is named by its own id: all of them carry the same data. Raises whatever reading the data raises, `PayloadError` where
+    nothing names the message.
     """
     message_id = case.handler.message_id
-    if message_id is None or case.generation is not None:
+    if message_id is None or case.generation is not None or is_tick(case.job.lease.job_id):
         return case
     return replace(case, event_id=message_in(case.job.data, message_id))

@@ -78,6 +78,12 @@ class RedisScheduling(RedisLooking):
         made = await run(self._main, self._scripts.update_scheduler, names, *arguments)
         return None if made is None else Advanced(following, missed)
 
+    async def dropped(self, queue: str, ticks: Sequence[TickId]) -> list[TickId]:
+        """Those whose job was claimed or is gone; a constant-time read each."""
+        keys = self._keys(queue)
+        found = await self._together(*(("HMGET", keys.part(tick.job_id), "name", "processedOn") for tick in ticks))
+        return [tick for tick, (name, started) in zip(ticks, found, strict=True) if name is None or started is not None]
+
     async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
         """Add the tick of a time that has passed; the add script leaves a job of that id as it is."""
         keys, tick, now_ms = self._keys(queue), TickId(schedule.id, due_ms), self._now_ms()

@@ -1,0 +1,166 @@
+"""Keeps schedules: what is written down is held by the engine, and what the engine holds is written down."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from homing.clock import Clock, SystemClock
+from homing.ledger.ledger import Ledger, Row
+from homing.ledger.statements import EPOCHS, QUEUES
+from homing.queue.port import Engine
+from homing.queue.schedules import HeldSchedule, Upserted
+from homing.scheduler.planning import Known, Plan, plan
+from homing.scheduler.rows import (
+    ADOPT,
+    FORGET,
+    HELD,
+    NOTE,
+    SCHEDULES,
+    held_columns,
+    past_of,
+    schedule_of,
+    seen_columns,
+    ticks_run,
+)
+from homing.service import Progress
+
+log = logging.getLogger("homing.scheduler")
+
+
+class Keeper:
+    """Looks at the schedules of every queue, in any number of processes.
+
+    What code declares is the ledger's, what others made in the engine is theirs: they change and remove it there, and the ledger remembers
+    it for the next incarnation of the data. A pause is the ledger's whoever made the schedule: a paused one is not held.
+    """
+
+    def __init__(self, ledger: Ledger, engine: Engine, clock: Clock | None = None) -> None:
+        self._ledger = ledger
+        self._engine = engine
+        self._clock = clock or SystemClock()
+
+    async def tick(self) -> Progress:
+        """One look at each queue; a queue whose engine is silent stops the others, which it holds too."""
+        for row in await self._ledger.fetch(QUEUES):
+            await self.keep(row["queue"])
+        return Progress.REST
+
+    async def keep(self, queue: str) -> None:
+        """Compare one queue, and put right what differs. What the engine holds counts only where its data is what the ledger knows."""
+        due = await self._engine.due_times(queue)
+        rows = await self._ledger.fetch(HELD, queue=queue)
+        if not due and not rows:
+            return
+        epoch = await self._current_epoch(queue)
+        if epoch is None:
+            return
+        await self._carry_out(queue, epoch, plan(map(_known, rows), due, await self._now_ms()))
+
+    async def restore(self, queue: str) -> None:
+        """Give an engine that forgot its schedules back, before the ledger hears of its new data.
+
+        A tick whose time came meanwhile runs late, once: whether it had run before is for the inbox to know.
+        """
+        rows = [
+            row for row in await self._ledger.fetch(SCHEDULES, queue=queue, schedules=None) if row["paused_at"] is None
+        ]
+        if not rows:
+            return
+        now_ms = await self._now_ms()
+        held = await self._engine.due_times(queue)
+        lost = [row for row in rows if row["schedule"] not in held]
+        for row in lost:
+            if row["next_ms"] is not None and row["next_ms"] <= now_ms:
+                await self._engine.add_tick(queue, schedule_of(row), row["next_ms"])
+        await self._push(queue, lost)
+        log.warning("queue %s: %d of %d schedules are given back to the engine", queue, len(lost), len(rows))
+
+    async def push(self, queue: str, names: Sequence[str]) -> None:
+        """Make the engine hold these schedules as they are written down, unless they are paused."""
+        rows = await self._ledger.fetch(SCHEDULES, queue=queue, schedules=list(names))
+        await self._push(queue, [row for row in rows if row["paused_at"] is None])
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _push(self, queue: str, rows: Sequence[Row]) -> None:
+        past = {row["schedule"]: seen for row in rows if (seen := past_of(row)) is not None}
+        held = await self._engine.due_times(queue) if past else {}
+        lost = {name: seen for name, seen in past.items() if name not in held}
+        now_ms = await self._now_ms()
+        wanted = [row for row in rows if not schedule_of(row).is_over(now_ms, ticks_run(row, now_ms))]
+        answers = await self._engine.upsert_schedules(queue, [schedule_of(row) for row in wanted], lost)
+        changed = [row["schedule"] for row, answer in zip(wanted, answers, strict=True) if answer is not Upserted.SAME]
+        await self._note(queue, await self._engine.schedules(queue, changed) if changed else [])
+
+    async def _carry_out(self, queue: str, epoch: int, decided: Plan) -> None:
+        if decided.push:
+            await self.push(queue, decided.push)
+        for name in decided.take:
+            log.warning(
+                "schedule %s of queue %s is paused, and somebody set it in the engine: taken out again", name, queue
+            )
+            await self._engine.remove_schedule(queue, name)
+        if decided.forget:
+            for row in await self._ledger.fetch(FORGET, queue=queue, schedules=decided.forget, epoch=epoch):
+                log.info("schedule %s of queue %s was removed in the engine by whoever made it", row["schedule"], queue)
+        if decided.adopt or decided.read:
+            await self._read(queue, [*decided.adopt, *decided.read])
+        if decided.overdue:
+            await self._mend(queue, decided.overdue)
+
+    async def _read(self, queue: str, names: Sequence[str]) -> None:
+        """What moved on in the engine is noted; what others made or changed there is taken over, and what code declares is set right."""
+        held = [one for one in await self._engine.schedules(queue, names) if _is_whole(one)]
+        for row in await self._ledger.fetch(ADOPT, queue=queue, **held_columns(held)):
+            log.info("schedule %s of queue %s was set in the engine; the ledger keeps it", row["schedule"], queue)
+        await self._note(queue, held)
+        rows = {row["schedule"]: row for row in await self._ledger.fetch(SCHEDULES, queue=queue, schedules=list(names))}
+        strange = [one.schedule.id for one in held if not schedule_of(rows[one.schedule.id]).is_as(one.schedule)]
+        if strange:
+            log.warning(
+                "queue %s: somebody changed %s, which code declares: set as code says", queue, ", ".join(strange)
+            )
+            await self.push(queue, strange)
+
+    async def _mend(self, queue: str, names: Sequence[str]) -> None:
+        """A tick that is due for long waits for a worker, or whoever claimed it made no next one: then it is made here."""
+        held = {one.tick: one for one in await self._engine.schedules(queue, names)}
+        now_ms = await self._now_ms()
+        for tick in await self._engine.dropped(queue, list(held)):
+            if held[tick].schedule.is_over(now_ms, held[tick].ticks):
+                continue
+            try:
+                advanced = await self._engine.advance(queue, tick)
+            except ValueError as error:  # what only its maker can read
+                log.error("schedule %s of queue %s has no next tick: %s", tick.schedule, queue, error)  # noqa: TRY400 - the text says all
+                continue
+            if advanced is not None and advanced.next_ms is not None:
+                log.warning("schedule %s of queue %s had no next tick: it has one again", tick.schedule, queue)
+
+    async def _note(self, queue: str, held: Iterable[HeldSchedule]) -> None:
+        seen = list(held)
+        if seen:
+            names = [one.schedule.id for one in seen]
+            await self._ledger.fetch(NOTE, queue=queue, schedules=names, **seen_columns(seen))
+
+    async def _current_epoch(self, queue: str) -> int | None:
+        """The epoch of the data that was just read; `None` while it is not the one that the ledger knows as current."""
+        found = await self._engine.observe(queue)
+        row = await self._ledger.fetch_row(EPOCHS, queue=queue, identity=found.identity)
+        if row is None or row["identity_epoch"] is None or row["identity_epoch"] != row["current_epoch"]:
+            return None
+        return int(row["current_epoch"])
+
+    async def _now_ms(self) -> int:
+        offset_seconds = await self._engine.clock_offset_seconds()
+        return int((self._clock.now().timestamp() + offset_seconds) * 1000)
+
+
+def _known(row: Row) -> Known:
+    return Known(row["schedule"], row["source"] == "code", row["paused"], row["next_ms"])
+
+
+def _is_whole(held: HeldSchedule) -> bool:
+    """Whether it can be written down: anybody may have made it."""
+    schedule = held.schedule
+    texts = (schedule.id, schedule.job_name, schedule.data, schedule.options, schedule.cron or "", schedule.zone)
+    return (schedule.cron is None) != (schedule.every_ms is None) and not any("\0" in text for text in texts)
