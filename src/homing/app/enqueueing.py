@@ -168,11 +168,12 @@ class EnqueueingQueue:
                 _check_event(handler, one)
         name = job if isinstance(job, str) else "" if handler is None else handler.job_name
         policy = self._policy_of_strangers if handler is None else handler.policy
-        made = [make_job(name, one, terms, policy) for one in data]
+        client = self._source.client
+        made = [make_job(name, one, terms, policy, client.now_ms) for one in data]
         if not made:
             return []
         self._warn_inside_transaction()
-        added = await self._source.client.add(self.name, made)
+        added = await client.add(self.name, made)
         return [
             Handle(
                 queue=self.name,

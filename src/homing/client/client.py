@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,13 +30,18 @@ class Added:
 class Client:
     """An engine and those who wait for ends, of one event loop."""
 
-    def __init__(self, engine: DirectEngine) -> None:
-        self.engine = engine
+    def __init__(self, make: Callable[[], DirectEngine]) -> None:
+        self._make = make
         self._ends: dict[str, Ends] = {}
         self._knows_time = False
 
+    @cached_property
+    def engine(self) -> DirectEngine:
+        """The engine; needs settings that name its server."""
+        return self._make()
+
     async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
-        """Add jobs as of now; `ServerUnavailable` within two seconds when Redis does not take them."""
+        """Add jobs that were made as of `now_ms`; `ServerUnavailable` within two seconds when Redis does not take them."""
         again = f"id={str(jobs[0].id)!r}" if len(jobs) == 1 else "the same ids"
         answer = self._add(queue, jobs)
         return await in_time(answer, f"whether it has the job is not known: enqueue again with {again} to be sure")
@@ -51,7 +57,7 @@ class Client:
         now_ms = await self._now_ms()
         jobs = tree(now_ms)
         for one, answer in zip(jobs, await self.engine.add_flow(jobs), strict=True):
-            _added(one.job, answer, now_ms)
+            _added(one.job, answer)
         return now_ms
 
     async def _now_ms(self) -> int:
@@ -62,9 +68,16 @@ class Client:
         return self.engine.now_ms
 
     async def _add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
-        now_ms = await self._now_ms()
-        answers = await self.engine.add(queue, [replace(job, timestamp_ms=now_ms) for job in jobs])
-        return [_added(job, answer, now_ms) for job, answer in zip(jobs, answers, strict=True)]
+        if not self._knows_time:  # they were made without a time
+            now_ms = await self._now_ms()
+            jobs = [replace(job, timestamp_ms=now_ms) for job in jobs]
+        answers = await self.engine.add(queue, jobs)
+        return [_added(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+
+    @property
+    def now_ms(self) -> int:
+        """The engine's time; 0 before it was asked."""
+        return self.engine.now_ms if self._knows_time else 0
 
     def ends(self, queue: str) -> Ends:
         """Those who wait for ends in a queue."""
@@ -76,7 +89,8 @@ class Client:
     async def close(self) -> None:
         """Close every connection; who still waits hears so."""
         await asyncio.gather(*(ends.close() for ends in self._ends.values()))
-        await self.engine.close()
+        if "engine" in self.__dict__:
+            await self.engine.close()
 
 
 class Clients:
@@ -91,7 +105,7 @@ class Clients:
         loop = asyncio.get_running_loop()
         client = self._by_loop.get(loop)
         if client is None:
-            client = self._by_loop[loop] = Client(self._make())
+            client = self._by_loop[loop] = Client(self._make)
         return client
 
     async def close(self) -> None:
@@ -110,12 +124,12 @@ async def in_time(answer: Coroutine[Any, Any, T], otherwise: str) -> T:
         raise ServerUnavailable(f"Redis has not answered within {ANSWER_SECONDS:g} s; {otherwise}") from error
 
 
-def _added(job: NewJob, answer: AddResult, now_ms: int) -> Added:
+def _added(job: NewJob, answer: AddResult) -> Added:
     match answer:
         case Accepted():
-            return Added(job.id, now_ms)
+            return Added(job.id, job.timestamp_ms)
         case Deduplicated(standing=standing):
-            return Added(standing, now_ms, deduplicated=True)
+            return Added(standing, job.timestamp_ms, deduplicated=True)
         case Refused(for_good=True, error=error):
             raise EnqueueError(error)
         case Refused(error=error):

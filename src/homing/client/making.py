@@ -33,8 +33,8 @@ class JobPolicy(Protocol):
     def keep_failed(self) -> KeepRule: ...
 
 
-def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy) -> NewJob:
-    """The job, but for its time, which is the engine's; raises `EnqueueError`, or its `PayloadError` kin for data, before anything is sent.
+def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int = 0) -> NewJob:
+    """The job, as of `now_ms` by the engine's clock; raises `EnqueueError`, or its `PayloadError` kin for data, before anything is sent.
 
     An event gives its job its id, as it does in the outbox: the same object enqueued again is the same job.
     """
@@ -45,7 +45,7 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy) -> NewJob:
         id=_own_id(name, data) if terms.id is None else terms.id,
         name=name,
         data=_text(data, trace),
-        timestamp_ms=0,
+        timestamp_ms=now_ms,
         attempts=policy.attempts,
         backoff=policy.backoff,
         keep_completed=policy.keep_completed,

@@ -9,7 +9,7 @@ from homing.queue.port import Accepted, AddResult, Deduplicated, Refused
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.replies import ResponseError
-from homing.queue.redis.scripts import ScriptCall, run_many
+from homing.queue.redis.scripts import ScriptCall, run, run_many
 from homing.queue.redis.session import RedisSession
 
 PAGE_JOBS = 1000
@@ -23,10 +23,23 @@ class RedisAdding(RedisSession):
 
     async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[AddResult]:
         """Add jobs, each idempotent by its id; one answer per job, in order. A delay counts from now."""
+        if len(jobs) == 1:
+            return [await self._add_one(self._keys(queue), jobs[0])]
         answers: list[AddResult] = []
         for page in pages(jobs):
             answers += await self._add_page(self._keys(queue), page)
         return answers
+
+    async def _add_one(self, keys: QueueKeys, job: NewJob) -> AddResult:
+        """Whoever enqueues one job waits for it: gathering would cost a turn of the event loop more."""
+        if (error := refusal(job)) is not None:
+            return Refused(error)
+        call = self._add_call(keys, job)
+        try:
+            reply = await run(self._main, call.script, call.keys, *call.arguments)
+        except ResponseError as refused:
+            return read_add(job, refused)
+        return read_add(job, reply)
 
     async def _add_page(self, keys: QueueKeys, page: Sequence[NewJob]) -> list[AddResult]:
         refused = [refusal(job) for job in page]
