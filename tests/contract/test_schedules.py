@@ -130,8 +130,9 @@ async def test_a_missed_tick_is_added_once_beside_the_chain(subject: Subject) ->
     """It is claimed as any other tick, and makes no next one."""
     await subject.engine.upsert_schedules(QUEUE, [NIGHTLY])
     due_ms = 1_700_000_000_000
-    assert await subject.engine.add_tick(QUEUE, NIGHTLY, due_ms)
-    assert not await subject.engine.add_tick(QUEUE, NIGHTLY, due_ms)
+    tick = TickId("nightly", due_ms).job_id
+    assert await subject.engine.add_run(QUEUE, NIGHTLY, tick)
+    assert not await subject.engine.add_run(QUEUE, NIGHTLY, tick)
     missed = await subject.claim()
     assert (missed.lease.job_id, missed.name, missed.attempts) == (f"repeat:nightly:{due_ms}", "clean", 4)
     assert await subject.engine.advance(QUEUE, TickId("nightly", due_ms)) is None

@@ -81,7 +81,7 @@ async def test_replicas_make_one_schedule_whose_tick_counts_once(settings_with_t
         job_id = TickId("hourly", due_ms).job_id
         await until(lambda: _finished(system, job_id), what="its job is finished")
         assert await system.engine.remove(QUEUE, job_id)
-        assert await system.engine.add_tick(QUEUE, held["hourly"].schedule, due_ms)
+        assert await system.engine.add_run(QUEUE, held["hourly"].schedule, job_id)
         await until(lambda: _finished(system, job_id), what="the same tick was looked at again")
         assert await counted(system) == 1
         settled = await system.sql.fetch("SELECT event_id, outcome FROM homing.deliveries")

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from homing.clock import Clock
+from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.memory_browsing import MemoryBrowsing
 from homing.queue.memory_entry import State
@@ -70,11 +71,11 @@ class MemoryScheduling(ABC):
             entries = [self._queue(queue).entry(tick.job_id) for tick in ticks]
         return [tick for tick, entry in zip(ticks, entries, strict=True) if entry is None or entry.starts]
 
-    async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
-        """Add the tick of a time that has passed."""
+    async def add_run(self, queue: str, schedule: Schedule, job_id: JobId) -> bool:
+        """Add a job of the schedule's apart from the chain."""
         with self._guard:
-            is_new = not self._queue(queue).trace(TickId(schedule.id, due_ms).job_id).exists
-            self._queue(queue).add(self._job(schedule, due_ms))
+            is_new = not self._queue(queue).trace(job_id).exists
+            self._queue(queue).add(self._job(schedule, job_id, self._now_ms()))
         self._changed.set()
         return is_new
 
@@ -130,12 +131,12 @@ class MemoryScheduling(ABC):
     def _hold(self, queue: str, held: HeldSchedule) -> None:
         offset_ms = held.next_ms % held.schedule.every_ms if held.schedule.every_ms else None
         self._held.setdefault(queue, {})[held.schedule.id] = replace(held, offset_ms=offset_ms)
-        self._queue(queue).add(self._job(held.schedule, held.next_ms))
+        self._queue(queue).add(self._job(held.schedule, held.tick.job_id, held.next_ms))
 
-    def _job(self, schedule: Schedule, due_ms: int) -> NewJob:
+    def _job(self, schedule: Schedule, job_id: JobId, due_ms: int) -> NewJob:
         now_ms, options = self._now_ms(), json.loads(schedule.options)
         return NewJob(
-            id=TickId(schedule.id, due_ms).job_id,
+            id=job_id,
             name=schedule.job_name,
             data=schedule.data,
             timestamp_ms=now_ms,

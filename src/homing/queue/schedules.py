@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from homing.cron import Cron, parse_cron
+from homing.events.codec import dump_json
 from homing.ids import JobId
 
 LONGEST_ID = 200
@@ -19,6 +20,7 @@ MOST_MISSED = 1_000
 """Missed ticks that are counted one by one; more are as many."""
 
 _TICK = "repeat:"
+_LAST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z
 
 
 class TickId(NamedTuple):
@@ -208,9 +210,34 @@ class Scheduling(Protocol):
         """Those whose job was claimed or is gone: whoever had it should have made the next tick. The others wait to be claimed."""
         ...
 
-    async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
-        """Add the tick of a time that has passed, apart from the chain; `False` when there is a job of that tick."""
+    async def add_run(self, queue: str, schedule: Schedule, job_id: JobId) -> bool:
+        """Add a job of the schedule's, to be claimed now, apart from the chain; `False` when there is a job of that id.
+
+        With the id of a tick whose time has passed it is that tick.
+        """
         ...
+
+
+def tick_data(data: str, schedule: str, due_ms: int, event_id: str) -> str | None:
+    """The data of a tick's job with its schedule's name and its time in the payload, where that does not say something else already.
+
+    All ticks of a schedule carry the same data. What Node's tools gave a schedule as data is the payload. `None` for data that is no JSON object.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    if not isinstance(value.get("payload"), dict):
+        value = {"payload": value}
+    payload = {"schedule": schedule, "dueAt": moment_of(due_ms).isoformat()} | value["payload"]
+    return dump_json({"eventId": event_id} | value | {"payload": payload})
+
+
+def moment_of(due_ms: int) -> datetime:
+    """A tick's time; anybody may have written the number."""
+    return datetime.fromtimestamp(min(max(due_ms, 0), _LAST_MS) / 1000, UTC)
 
 
 def _value(text: str) -> Any:

@@ -7,7 +7,7 @@ from homing.clock import Clock, SystemClock
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.statements import EPOCHS, QUEUES
 from homing.queue.port import Engine
-from homing.queue.schedules import HeldSchedule, Upserted
+from homing.queue.schedules import HeldSchedule, TickId, Upserted
 from homing.scheduler.planning import Known, Plan, plan
 from homing.scheduler.rows import (
     ADOPT,
@@ -70,7 +70,7 @@ class Keeper:
         lost = [row for row in rows if row["schedule"] not in held]
         for row in lost:
             if row["next_ms"] is not None and row["next_ms"] <= now_ms:
-                await self._engine.add_tick(queue, schedule_of(row), row["next_ms"])
+                await self._engine.add_run(queue, schedule_of(row), TickId(row["schedule"], row["next_ms"]).job_id)
         await self._push(queue, lost)
         log.warning("queue %s: %d of %d schedules are given back to the engine", queue, len(lost), len(rows))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homing.errors import ServerUnavailable
+from homing.ids import JobId
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.link import Word
@@ -84,12 +85,12 @@ class RedisScheduling(RedisLooking):
         found = await self._together(*(("HMGET", keys.part(tick.job_id), "name", "processedOn") for tick in ticks))
         return [tick for tick, (name, started) in zip(ticks, found, strict=True) if name is None or started is not None]
 
-    async def add_tick(self, queue: str, schedule: Schedule, due_ms: int) -> bool:
-        """Add the tick of a time that has passed; the add script leaves a job of that id as it is."""
-        keys, tick, now_ms = self._keys(queue), TickId(schedule.id, due_ms), self._now_ms()
-        there = await self._main.call("EXISTS", keys.part(tick.job_id))
-        options = _tick_options(schedule, tick, now_ms, 1)
-        identity = [keys.base, tick.job_id, schedule.job_name, now_ms, None, None, None, None, None]
+    async def add_run(self, queue: str, schedule: Schedule, job_id: JobId) -> bool:
+        """Add a job of the schedule's apart from the chain; the add script leaves a job of that id as it is."""
+        keys, now_ms = self._keys(queue), self._now_ms()
+        there = await self._main.call("EXISTS", keys.part(job_id))
+        options = _json(schedule.options.encode()) | {"jobId": job_id, "timestamp": now_ms}
+        identity = [keys.base, job_id, schedule.job_name, now_ms, None, None, None, None, None]
         script, names = self._scripts.add_standard, keys.add_standard
         if options.get("priority"):
             script, names = self._scripts.add_prioritized, keys.add_prioritized
