@@ -1,6 +1,7 @@
 """Jobs outside the outbox, from the call to the result: on real servers, through cuts, silence and removals."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -209,9 +210,11 @@ async def test_the_command_adds_a_job_and_waits_for_it(
             )
 
         async with desk.open(settings) as system:
-            told = (await say("desk", "work", '{"number": 4}', "--wait", "60s", "--id", "four")).json
+            told = json.loads((await say("desk", "work", '{"number": 4}', "--wait", "60s", "--id", "four")).out)
             assert told == {"queue": "desk", "id": "four", "deduplicated": False, "result": {"twice": 8}}
-            told = (await say("desk", "anything", "-", "--elsewhere", "--delay", "1h", given='{"a": 1}')).json
+            told = json.loads(
+                (await say("desk", "anything", "-", "--elsewhere", "--delay", "1h", given='{"a": 1}')).out
+            )
             shown = await desk.queue.job(told["id"]).show()
             assert shown is not None
             assert (shown.state, shown.fields["data"]) == (JobState.DELAYED, '{"a":1}')

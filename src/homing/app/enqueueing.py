@@ -193,7 +193,9 @@ class EnqueueingQueue:
             if found is None:
                 raise EnqueueError(f"{getattr(job, '__qualname__', job)!r} is no handler of queue {self.name!r}")
             return found
-        if job not in known and known and not elsewhere:
+        if elsewhere:
+            return None
+        if job not in known and known:
             raise EnqueueError(
                 f"queue {self.name!r} has no handler {job!r}{did_you_mean(job, known)}; for a worker of another system say elsewhere=True"
             )
