@@ -6,6 +6,7 @@ a key's life is counted in whole hours. Times that scripts were given stand as t
 
 import json
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from redis import Redis
@@ -74,5 +75,8 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
             return [line for lines in inner for line in lines]
         case _ if one == other:
             return []
+        case list(), list():
+            pairs = enumerate(zip_longest(one, other))
+            return [line for at, (left, right) in pairs for line in differences(left, right, f"{path}/{at}")]
         case _:
             return [f"{path}: {one!r} is not {other!r}"]

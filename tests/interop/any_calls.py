@@ -52,6 +52,8 @@ CALLS: st.SearchStrategy[list[Call]] = st.lists(
         _call(["retry", "release", "extend"], _CLAIMED),
         _call(["snooze"], _CLAIMED, st.just(2.0)),
         _call(["promote", "rerun", "remove"], _ID),
+        _call(["progress"], _ID, st.integers(0, 100)),
+        _call(["log"], _ID, st.just("line")),
         _call(["pause"], paused=st.booleans()),
         _call(["drain"], delayed=st.booleans()),
         _call(["limit", "concurrency"], st.sampled_from([1, 2, None])),

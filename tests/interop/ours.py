@@ -1,16 +1,31 @@
 """Our engine as a player."""
 
+from dataclasses import replace
 from typing import Any
 
 from redis import Redis
 
 from homing.backoff import Backoff
+from homing.events.codec import dump_json
 from homing.ids import JobId, LeaseToken
 from homing.queue.browse import JobState
-from homing.queue.job import ClaimedJob, KeepRule, Lease, NewJob
-from homing.queue.port import Accepted, AddResult, ClaimRequest, Deduplicated, Held, Limit, QueueSettings
+from homing.queue.flows import FlowJob
+from homing.queue.job import ClaimedJob, KeepRule, NewJob
+from homing.queue.parent import JobRef, OnFailure, Parent
+from homing.queue.port import (
+    Accepted,
+    AddResult,
+    ClaimRequest,
+    Completion,
+    Deduplicated,
+    Finished,
+    Held,
+    Limit,
+    QueueSettings,
+)
 from homing.queue.redis import RedisEngine
-from tests.interop.player import HOUR, HOUR_MS, QUEUE, START_MS, WORKER, Player, Terms
+from homing.queue.schedules import Schedule, read_tick
+from tests.interop.player import CHILDREN, HOUR, HOUR_MS, QUEUE, START_MS, WORKER, Player, Terms
 
 
 class ClockedEngine(RedisEngine):
@@ -58,20 +73,34 @@ class Ours(Player):
             deduplication=terms.same,
         )
 
-    async def claim(self) -> str | None:
-        return self._note(await self.engine.claim(QUEUE, self._request(self._token())))
+    async def claim(self, queue: str = QUEUE) -> str | None:
+        job_id = self._note(await self.engine.claim(queue, self._request(self._token())))
+        tick = None if job_id is None else read_tick(job_id)
+        if tick is not None:
+            await self.engine.advance(queue, tick)
+        return job_id
+
+    async def claim_group(self, most: int) -> list[str]:
+        claims = await self.engine.claim_group(QUEUE, self._request(self._token()), most)
+        return [str(self._note(job)) for job in claims.jobs]
+
+    async def complete_group(self, *which: int) -> list[Any]:
+        jobs = [self.claimed[one] for one in which]
+        completions = [Completion(job, '{"ok":true}', None, self._keep(job)[0]) for job in jobs]
+        endings = await self.engine.complete_group(QUEUE, completions, self._request(self._token()))
+        return [self._ended(one.held, one.next) for one in endings if isinstance(one, Finished)]
 
     async def complete(self, which: int, *, claims_next: bool = False) -> Any:
         job = self.claimed[which]
         next_claim = self._request(job.lease.token) if claims_next else None
-        keep = self.keeps[job.lease.job_id][0]
+        keep, _ = self._keep(job)
         done = await self.engine.complete(job, '{"ok":true}', mark=None, keep=keep, claim_next=next_claim)
         return self._ended(done.held, done.next)
 
     async def fail(self, which: int, *, claims_next: bool = False) -> Any:
         job = self.claimed[which]
         next_claim = self._request(job.lease.token) if claims_next else None
-        keep = self.keeps[job.lease.job_id][1]
+        _, keep = self._keep(job)
         done = await self.engine.fail(job, "no", stack="S", mark=None, keep=keep, claim_next=next_claim)
         return self._ended(done.held, done.next)
 
@@ -98,10 +127,74 @@ class Ours(Player):
         # The engine's own extender has a loop of its own; here its one call is made on ours.
         extender = self.engine.extender()
         job = self.claimed[which]
-        answers = await extender._extend([Lease(QUEUE, job.lease.job_id, job.lease.token)], HOUR_MS)  # type: ignore[attr-defined]  # its inside
+        answers = await extender._extend([job.lease], HOUR_MS)  # type: ignore[attr-defined]  # its inside
         await extender._connection.close()  # type: ignore[attr-defined]  # as above
         extender._loop.close()  # type: ignore[attr-defined]  # as above
         return answers == [Held.HELD]
+
+    async def progress(self, job_id: str, value: object) -> Any:
+        return await self.engine.note_progress(QUEUE, JobId(job_id), dump_json(value))
+
+    async def log(self, job_id: str, *lines: str) -> Any:
+        return await self.engine.note_lines(QUEUE, JobId(job_id), lines)
+
+    async def add_flow(self, parent: str, *children: str, on_failure: OnFailure, **terms: Any) -> Any:
+        jobs = [FlowJob(queue=QUEUE, job=self._job(parent, Terms(**terms)), waits=True)]
+        jobs += [self._child(parent, child, on_failure) for child in children]
+        return [
+            _standing(one.job.id, answer) for one, answer in zip(jobs, await self.engine.add_flow(jobs), strict=True)
+        ]
+
+    async def add_child(self, parent: str, child: str, *, on_failure: OnFailure) -> Any:
+        (answer,) = await self.engine.add_flow([self._child(parent, child, on_failure)])
+        return _standing(JobId(child), answer)
+
+    def _child(self, parent: str, child: str, on_failure: OnFailure) -> FlowJob:
+        family = Parent(JobRef(QUEUE, JobId(parent)), on_failure)
+        return FlowJob(queue=CHILDREN, job=replace(self._job(child, Terms()), parent=family))
+
+    async def wait_for_children(self, which: int) -> Any:
+        done = await self.engine.wait_for_children(self.claimed[which], claim_next=None)
+        return self._ended(done.held, None)
+
+    async def remove_children(self, parent: str) -> Any:
+        await self.engine.remove_children(QUEUE, JobId(parent))
+
+    async def schedule(self, name: str, **when: Any) -> Any:
+        await self.engine.upsert_schedules(QUEUE, [self._schedule(name, **when)])
+
+    def _schedule(
+        self,
+        name: str,
+        *,
+        every_hours: float | None = None,
+        cron: str | None = None,
+        zone: str = "UTC",
+        start_hours: float | None = None,
+        end_hours: float | None = None,
+        limit: int | None = None,
+        immediate: bool = False,
+        attempts: int = 1,
+    ) -> Schedule:
+        return Schedule(
+            id=name,
+            job_name="tick",
+            data='{"to":"π"}',
+            options=dump_json({"attempts": attempts}),
+            cron=cron,
+            zone=zone,
+            every_ms=None if every_hours is None else round(every_hours * HOUR_MS),
+            start_ms=self._at(start_hours),
+            end_ms=self._at(end_hours),
+            limit=limit,
+            immediate=immediate,
+        )
+
+    def _at(self, hours: float | None) -> int | None:
+        return None if hours is None else self.now_ms + round(hours * HOUR_MS)
+
+    async def unschedule(self, name: str) -> Any:
+        return await self.engine.remove_schedule(QUEUE, name)
 
     async def rescue(self) -> Any:
         return sorted(await self.engine.rescue(QUEUE, HOUR))
@@ -135,6 +228,9 @@ class Ours(Player):
 
     async def throttle(self, hours: float) -> Any:
         await self.engine.throttle(QUEUE, hours * HOUR, None)
+
+    def _keep(self, job: ClaimedJob) -> tuple[KeepRule, KeepRule]:
+        return self.keeps.get(job.lease.job_id, (KeepRule(), KeepRule()))
 
     def _request(self, token: str) -> ClaimRequest:
         return ClaimRequest(LeaseToken(token), HOUR, None, WORKER)

@@ -7,9 +7,12 @@ from typing import Any
 from redis import Redis
 
 from homing.queue.job import Deduplication, KeepRule
+from homing.queue.parent import OnFailure
 from tests.queue_keys import QueueKeys, queue_keys
 
 QUEUE = "mail"
+CHILDREN = "parcels"
+QUEUES = (QUEUE, CHILDREN)
 START_MS = 1_800_000_000_000
 STEP_MS = 1_000
 HOUR = 3_600.0
@@ -24,7 +27,7 @@ class Moment:
 
     call: str
     answer: Any
-    keys: QueueKeys
+    keys: dict[str, QueueKeys]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,10 @@ class Player(ABC):
         await self._set_clock()
         answer = await getattr(self, call)(*args, **terms)
         told = f"{call} {args} {terms}"
-        self.story.append(Moment(told, answer, queue_keys(self.client, self.prefix, QUEUE)))
+        self.story.append(Moment(told, answer, self._look()))
+
+    def _look(self) -> dict[str, QueueKeys]:
+        return {queue: queue_keys(self.client, self.prefix, queue) for queue in QUEUES}
 
     # ── What happens to the server, the same for both ───────────────────────────────────────────────────────────────
 
@@ -83,8 +89,16 @@ class Player(ABC):
         """Jobs under the same `Terms`; the ids that stand for them."""
 
     @abstractmethod
-    async def claim(self) -> str | None:
-        """The id of the job, which is known by its number from now on."""
+    async def claim(self, queue: str = QUEUE) -> str | None:
+        """The id of the job, which is known by its number from now on. Whoever gets a tick makes the next one."""
+
+    @abstractmethod
+    async def claim_group(self, most: int) -> list[str]:
+        """Several at once; the ids."""
+
+    @abstractmethod
+    async def complete_group(self, *which: int) -> list[Any]:
+        """Several at once, and the next ones claimed."""
 
     @abstractmethod
     async def complete(self, which: int, *, claims_next: bool = False) -> Any: ...
@@ -106,6 +120,33 @@ class Player(ABC):
 
     @abstractmethod
     async def extend(self, which: int) -> Any: ...
+
+    @abstractmethod
+    async def progress(self, job_id: str, value: object) -> Any: ...
+
+    @abstractmethod
+    async def log(self, job_id: str, *lines: str) -> Any: ...
+
+    @abstractmethod
+    async def add_flow(self, parent: str, *children: str, on_failure: OnFailure, **terms: Any) -> Any:
+        """A parent, and children in the other queue."""
+
+    @abstractmethod
+    async def add_child(self, parent: str, child: str, *, on_failure: OnFailure) -> Any:
+        """To a parent that is there."""
+
+    @abstractmethod
+    async def wait_for_children(self, which: int) -> Any: ...
+
+    @abstractmethod
+    async def remove_children(self, parent: str) -> Any: ...
+
+    @abstractmethod
+    async def schedule(self, name: str, **when: Any) -> Any:
+        """Upsert one: `every_hours`, or `cron` and `zone`; `start_hours`, `end_hours` from now; `limit`, `immediate`."""
+
+    @abstractmethod
+    async def unschedule(self, name: str) -> Any: ...
 
     @abstractmethod
     async def rescue(self) -> Any: ...

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.interop.player import Moment
@@ -15,9 +16,22 @@ def unexplained(ours: Sequence[Moment], theirs: Sequence[Moment]) -> list[str]:
     return [line for one, other in zip(ours, theirs, strict=True) for line in _of_moment(one, other)]
 
 
+def by_job(story: Sequence[Moment]) -> list[Moment]:
+    """The story with the events of each job in order, whosever come first, and without the tokens of leases."""
+    return [replace(moment, keys={queue: _by_job(keys) for queue, keys in moment.keys.items()}) for moment in story]
+
+
+def _by_job(keys: QueueKeys) -> QueueKeys:
+    events = sorted(keys.get("events", []), key=lambda event: str(event.get("jobId", "")))
+    locks = {name: {**lock, "content": "a token"} for name, lock in keys.items() if name.endswith(":lock")}
+    return {**keys, **locks, "events": events}
+
+
 def _of_moment(ours: Moment, theirs: Moment) -> list[str]:
     answers = differences(ours.answer, theirs.answer, "answer")
-    keys = differences(_plain(ours.keys), _plain(theirs.keys))
+    keys = [
+        line for queue in ours.keys for line in differences(_plain(ours.keys[queue]), _plain(theirs.keys[queue]), queue)
+    ]
     return [f"{ours.call} → {line}" for line in answers + keys]
 
 
@@ -35,8 +49,12 @@ def _is_job(content: Any) -> bool:
 
 
 def _plain_job(fields: dict[str, Any]) -> dict[str, Any]:
-    """BullMQ repeats id and time of a job in its options, and keeps the stacks of all runs; ours keeps the last one's."""
-    options = {name: value for name, value in fields["opts"].items() if name not in ("jobId", "timestamp")}
+    """BullMQ repeats id and time of a job in its options, and keeps the stacks of all runs; ours keeps the last one's.
+
+    Ours says the time of a tick also where an interval made it.
+    """
+    repeated = {"jobId", "timestamp"} | ({"prevMillis"} if "every" in fields["opts"].get("repeat", {}) else set())
+    options = {name: value for name, value in fields["opts"].items() if name not in repeated}
     stacks = json.loads(fields.get("stacktrace", "[]"))[-1:]
     return fields | {"opts": options, "stacktrace": stacks}
 

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from homing.queue.job import Deduplication, KeepRule
-from tests.interop.player import Player
+from homing.queue.parent import OnFailure
+from tests.interop.player import CHILDREN, Player
 
 Scenario = Callable[[Player], Awaitable[None]]
 
@@ -84,6 +85,104 @@ async def of_the_same_the_last(player: Player) -> None:
     await player.play("claim")
     await player.play("add", "f", same=last)
     await player.play("complete", 2, claims_next=True)
+
+
+async def telling(player: Player) -> None:
+    await player.play("add", "a")
+    await player.play("progress", "a", {"done": 0.5})
+    await player.play("progress", "a", 75)
+    await player.play("log", "a", "one", "two")
+    await player.play("log", "a", "three")
+    await player.play("progress", "nothing", 1)
+
+
+async def _family(player: Player, on_failure: OnFailure) -> None:
+    await player.play("add_flow", "p", "x", "y", "z", on_failure=on_failure, attempts=2)
+    await player.play("claim", CHILDREN)
+    await player.play("claim", CHILDREN)
+    await player.play("claim")
+    await player.play("complete", 0)
+    await player.play("fail", 1)
+    await player.play("claim", CHILDREN)
+    await player.play("complete", 2, claims_next=True)
+    await player.play("claim")
+    # BullMQ lets nobody complete a parent that failed by its child; here the ledger decides, so that ours could.
+    await player.play("fail" if on_failure == "fail" else "complete", 3)
+
+
+async def a_family_that_fails(player: Player) -> None:
+    await _family(player, "fail")
+
+
+async def a_family_that_continues(player: Player) -> None:
+    await _family(player, "continue")
+
+
+async def a_family_that_ignores(player: Player) -> None:
+    await _family(player, "ignore")
+
+
+async def a_family_that_removes(player: Player) -> None:
+    await _family(player, "remove")
+
+
+async def families(player: Player) -> None:
+    await player.play("add_flow", "p", "x", "y", on_failure="fail", priority=3)
+    await player.play("add_flow", "q", "v", on_failure="fail", delay_hours=1.0)
+    await player.play("remove", "q")
+    await player.play("remove_children", "p")
+    await player.play("claim")
+
+
+async def children_on_the_way(player: Player) -> None:
+    await player.play("add", "p", attempts=3)
+    await player.play("claim")
+    await player.play("add_child", "p", "x", on_failure="ignore")
+    await player.play("add_child", "p", "y", on_failure="fail")
+    await player.play("wait_for_children", 0)
+    await player.play("claim", CHILDREN)
+    await player.play("fail", 1)
+    await player.play("claim", CHILDREN)
+    await player.play("complete", 2)
+    await player.play("claim")
+    await player.play("complete", 3)
+
+
+# An upsert of what is held already changes nothing here, while BullMQ makes the tick anew: what follows upserts once.
+async def scheduling(player: Player) -> None:
+    await player.play("schedule", "often", every_hours=2.0, attempts=3)
+    await player.play("claim")
+    await player.play("complete", 0)
+    await player.play("claim")
+    await player.play("pass_time", 2.0)
+    await player.play("claim")
+    await player.play("fail", 1)
+    await player.play("pass_time", 7.0)
+    await player.play("claim")
+    await player.play("complete", 2)
+    await player.play("unschedule", "often")
+    await player.play("unschedule", "often")
+
+
+async def scheduling_by_a_pattern(player: Player) -> None:
+    await player.play("schedule", "nightly", cron="30 2 * * *", zone="Europe/Paris")
+    await player.play("claim")
+    await player.play("pass_time", 24.0)
+    await player.play("claim")
+    await player.play("complete", 0)
+    await player.play("pass_time", 72.0)
+    await player.play("claim")
+    await player.play("complete", 1)
+    await player.play("unschedule", "nightly")
+
+
+async def scheduling_within_bounds(player: Player) -> None:
+    await player.play("schedule", "later", every_hours=2.0, start_hours=5.0, limit=2)
+    await player.play("schedule", "ending", cron="0 * * * *", end_hours=3.0)
+    await player.play("schedule", "now", cron="0 0 * * *", immediate=True)
+    for _ in range(12):
+        await player.play("claim")
+        await player.play("pass_time", 1.0)
 
 
 async def claiming_and_finishing(player: Player) -> None:
@@ -321,6 +420,16 @@ SCENARIOS: list[Scenario] = [
     of_the_same_for_a_while,
     of_the_same_the_newest,
     of_the_same_the_last,
+    telling,
+    a_family_that_fails,
+    a_family_that_continues,
+    a_family_that_ignores,
+    a_family_that_removes,
+    families,
+    children_on_the_way,
+    scheduling,
+    scheduling_by_a_pattern,
+    scheduling_within_bounds,
     claiming_and_finishing,
     finishing_with_the_next,
     keeping,
@@ -340,3 +449,28 @@ SCENARIOS: list[Scenario] = [
     draining,
     obliterating,
 ]
+
+
+async def moving_several(player: Player) -> None:
+    await player.play("add", *"abcdefgh", keep_completed=KeepRule(count=2))
+    await player.play("add", "i", priority=2)
+    await player.play("claim_group", 3)
+    await player.play("complete_group", 0, 1, 2)
+    await player.play("concurrency", 4)
+    await player.play("expire", "d:lock")
+    await player.play("complete_group", 3, 4, 5)
+    await player.play("claim_group", 5)
+
+
+async def moving_several_within_limits(player: Player) -> None:
+    await player.play("limit", 5)
+    await player.play("add", *"abcdefgh")
+    await player.play("add", "i", delay_hours=1.0)
+    await player.play("claim_group", 2)
+    await player.play("pass_time", 1.0)
+    await player.play("complete_group", 0, 1)
+    await player.play("complete_group", 2, 3)
+
+
+SEVERAL: list[Scenario] = [moving_several, moving_several_within_limits]
+"""Moved in one script of ours, and one by one in Node."""

@@ -5,10 +5,17 @@ from typing import Any
 from redis import Redis
 
 from homing.queue.job import Deduplication, KeepRule
+from homing.queue.parent import OnFailure
 from tests.interop.node import Made, Node, NodeError, failure
-from tests.interop.player import HOUR_MS, QUEUE, WORKER, Player, Terms
+from tests.interop.player import CHILDREN, HOUR_MS, QUEUE, QUEUES, WORKER, Player, Terms
 
 NEVER = 1_000_000_000
+POLICIES: dict[OnFailure, str] = {
+    "fail": "failParentOnFailure",
+    "continue": "continueParentOnFailure",
+    "ignore": "ignoreDependencyOnFailure",
+    "remove": "removeDependencyOnFailure",
+}
 NOT_HELD = ("Missing lock", "Missing key", "not in the active state", "Lock mismatch")
 
 CLAIM = """async (worker, token) => {
@@ -29,14 +36,22 @@ class Theirs(Player):
         super().__init__(client, prefix)
         self.node = node
         self.claimed: list[Made] = []
-        self.queue: Made
-        self.worker: Made
+        self.queues: dict[str, Made] = {}
+        self.workers: dict[str, Made] = {}
+        self.flows: Made
+
+    @property
+    def queue(self) -> Made:
+        """The one that most is done to."""
+        return self.queues[QUEUE]
 
     async def open(self) -> None:
-        """Make the queue and a worker that claims when it is told."""
-        self.queue = await self.node.queue(QUEUE, prefix=self.prefix)
+        """Make queues, and workers that claim when they are told."""
+        self.flows = await self.node.flows(prefix=self.prefix)
         terms = {"lockDuration": HOUR_MS, "stalledInterval": HOUR_MS, "maxStalledCount": NEVER, "name": WORKER}
-        self.worker = await self.node.worker(QUEUE, None, prefix=self.prefix, skipStalledCheck=True, **terms)
+        for name in QUEUES:
+            self.queues[name] = await self.node.queue(name, prefix=self.prefix)
+            self.workers[name] = await self.node.worker(name, None, prefix=self.prefix, skipStalledCheck=True, **terms)
 
     async def _set_clock(self) -> None:
         await self.node.clock(self.now_ms)
@@ -66,8 +81,15 @@ class Theirs(Player):
             options["deduplication"] = same_as_node_says(terms.same)
         return options
 
-    async def claim(self) -> str | None:
-        return self._note(await self.node.run(CLAIM, self.worker, self._token()))
+    async def claim(self, queue: str = QUEUE) -> str | None:
+        return self._note(await self.node.run(CLAIM, self.workers[queue], self._token()))
+
+    async def claim_group(self, most: int) -> list[str]:
+        claimed = [await self.claim() for _ in range(most)]
+        return [job_id for job_id in claimed if job_id is not None]
+
+    async def complete_group(self, *which: int) -> list[Any]:
+        return [await self.complete(one, claims_next=True) for one in which]
 
     async def complete(self, which: int, *, claims_next: bool = False) -> Any:
         return await self._end(which, "moveToCompleted", {"ok": True}, claims_next=claims_next)
@@ -100,8 +122,72 @@ class Theirs(Player):
         job = self.claimed[which]
         return await job.call("extendLock", job.fields["token"], HOUR_MS) == 1
 
+    async def progress(self, job_id: str, value: object) -> Any:
+        return await self._changed(job_id, "updateProgress", value)
+
+    async def log(self, job_id: str, *lines: str) -> Any:
+        return all([await self.queue.call("addJobLog", job_id, line, 1000) for line in lines])
+
+    async def add_flow(self, parent: str, *children: str, on_failure: OnFailure, **terms: Any) -> Any:
+        job = {"name": "send", "queueName": QUEUE, "data": {"to": "π"}, "opts": self._options(parent, Terms(**terms))}
+        below = [
+            {"name": "send", "queueName": CHILDREN, "data": {"to": "π"}, "opts": self._child(child, on_failure)}
+            for child in children
+        ]
+        await self.flows.call("add", job | {"children": below})
+        return [parent, *children]
+
+    async def add_child(self, parent: str, child: str, *, on_failure: OnFailure) -> Any:
+        family = {"parent": {"id": parent, "queue": f"{self.prefix}:{QUEUE}"}}
+        options = self._child(child, on_failure) | family
+        job = await self.queues[CHILDREN].call("add", "send", {"to": "π"}, options)
+        return job.fields["id"]
+
+    def _child(self, job_id: str, on_failure: OnFailure) -> dict[str, Any]:
+        return self._options(job_id, Terms()) | {POLICIES[on_failure]: True}
+
+    async def wait_for_children(self, which: int) -> Any:
+        job = self.claimed[which]
+        held, _ = await self._guarded(job.call("moveToWaitingChildren", job.fields["token"]))
+        if held:  # beyond BullMQ, ours takes the start back, and its slot is free
+            self.client.hincrby(f"{self.prefix}:{QUEUE}:{job.fields['id']}", "ats", -1)
+            self._wake()
+        return (held, None)
+
+    async def remove_children(self, parent: str) -> Any:
+        await self._changed(parent, "removeUnprocessedChildren")
+
+    async def schedule(self, name: str, **when: Any) -> Any:
+        template = {"name": "tick", "data": {"to": "π"}, "opts": {"attempts": when.pop("attempts", 1)}}
+        await self.queue.call("upsertJobScheduler", name, self._repeat(**when), template)
+
+    def _repeat(
+        self,
+        *,
+        every_hours: float | None = None,
+        cron: str | None = None,
+        zone: str = "UTC",
+        start_hours: float | None = None,
+        end_hours: float | None = None,
+        limit: int | None = None,
+        immediate: bool = False,
+    ) -> dict[str, Any]:
+        terms = {
+            "pattern": cron,
+            "tz": None if cron is None else zone,
+            "every": None if every_hours is None else round(every_hours * HOUR_MS),
+            "startDate": None if start_hours is None else self.now_ms + round(start_hours * HOUR_MS),
+            "endDate": None if end_hours is None else self.now_ms + round(end_hours * HOUR_MS),
+            "limit": limit,
+            "immediately": immediate or None,
+        }
+        return {name: value for name, value in terms.items() if value is not None}
+
+    async def unschedule(self, name: str) -> Any:
+        return await self.queue.call("removeJobScheduler", name)
+
     async def rescue(self) -> Any:
-        return sorted(await self.node.run("worker => worker.backend.moveStalledJobsToWait()", self.worker))
+        return sorted(await self.node.run("worker => worker.backend.moveStalledJobsToWait()", self.workers[QUEUE]))
 
     async def promote(self, job_id: str) -> Any:
         return await self._changed(job_id, "promote")
@@ -110,7 +196,7 @@ class Theirs(Player):
         return await self._changed(job_id, "retry", "failed", {"resetAttemptsMade": True, "resetAttemptsStarted": True})
 
     async def remove(self, job_id: str) -> Any:
-        return bool(await self.queue.call("remove", job_id))
+        return bool(await self.queue.call("remove", job_id, {"removeChildren": False}))
 
     async def clean(self, state: str, *, hours: float, most: int) -> Any:
         return len(await self.queue.call("clean", round(hours * HOUR_MS), most, state))
@@ -146,13 +232,15 @@ class Theirs(Player):
     async def throttle(self, hours: float) -> Any:
         await self.queue.call("rateLimit", round(hours * HOUR_MS))
 
-    def _wake(self) -> None:
+    def _wake(self, queue: str = QUEUE) -> None:
         """What ours does beyond BullMQ, so that workers look at new terms."""
-        self.client.zadd(f"{self.prefix}:{QUEUE}:marker", {"0": 0})
+        self.client.zadd(f"{self.prefix}:{queue}:marker", {"0": 0})
 
     async def _end(self, which: int, method: str, first: Any, *, claims_next: bool) -> Any:
         job = self.claimed[which]
-        ending = self.node.run(END, self.worker, job, method, first, job.fields["token"], claims_next)
+        ending = self.node.run(
+            END, self.workers[job.fields["queue"]], job, method, first, job.fields["token"], claims_next
+        )
         ended = await self._guarded(ending)
         if (
             ended[0] and not claims_next

@@ -67,7 +67,7 @@ function writeJob(job) {
   made.set(name, job);
   const { id, data, opts, token, timestamp, attemptsMade, attemptsStarted, stalledCounter } = job;
   const { returnvalue, failedReason, stacktrace, progress, finishedOn, processedOn, delay, priority } = job;
-  const known = { id, name: job.name, data, opts, token, timestamp, attemptsMade, attemptsStarted, stalledCounter };
+  const known = { id, name: job.name, queue: job.queueName, data, opts, token, timestamp, attemptsMade, attemptsStarted, stalledCounter };
   const end = { returnvalue, failedReason, stacktrace, progress, finishedOn, processedOn, delay, priority };
   return { $ref: name, $job: { ...known, ...end } };
 }
