@@ -8,9 +8,11 @@ from bullmq import Job, Queue, Worker  # type: ignore[import-untyped]  # it ship
 
 from homing.backoff import Backoff
 from homing.ids import JobId
-from homing.queue.job import JobTrace, KeepRule
+from homing.queue.job import Deduplication, JobTrace, KeepRule
+from homing.queue.port import Deduplicated
 from homing.queue.redis import RedisEngine
 from tests.contract.conftest import KEEP, QUEUE, Subject, ask
+from tests.contract.conftest import job as new_job
 from tests.waiting import until
 
 
@@ -78,3 +80,25 @@ async def test_a_job_of_ours_runs_in_the_official_worker(both: tuple[Subject, An
     assert trace == JobTrace(exists=True, name="send", finished=True, mark=None)
     assert (await Job.fromId(queue, "a")).returnvalue == 40
     assert not hasattr(await subject.engine.claim(QUEUE, ask()), "lease")
+
+
+async def test_what_a_run_tells_and_what_gives_way_mean_the_same_to_both(both: tuple[Subject, Any]) -> None:
+    """Progress and lines of ours are shown there; a de-duplication id is one id, whoever adds first, and ends for both."""
+    subject, queue = both
+    same = Deduplication(id="order-7", keep_last_if_active=True)
+    await subject.add("ours", deduplication=same)
+    await subject.engine.note_progress(QUEUE, JobId("ours"), '{"page":3}')
+    await subject.engine.note_lines(QUEUE, JobId("ours"), ["first", "second"])
+    job = await Job.fromId(queue, "ours")
+    assert (job.progress, job.opts["deduplication"]) == ({"page": 3}, {"id": "order-7", "keepLastIfActive": True})
+    assert (await queue.getJobLogs("ours"))["logs"] == ["first", "second"]
+    running = await subject.claim()
+    theirs = await queue.add(
+        "again", {}, {"deduplication": {"id": "order-7", "keepLastIfActive": True}, "jobId": "theirs"}
+    )
+    assert theirs.id == "ours"
+    await subject.engine.complete(running, "null", mark=None, keep=KEEP, claim_next=None)
+    assert await queue.getDeduplicationJobId("order-7") == "theirs"
+    answer = await subject.engine.add(QUEUE, [new_job("late", deduplication=same)])
+    assert answer == [Deduplicated(JobId("theirs"))]
+    assert (await subject.claim()).name == "again"

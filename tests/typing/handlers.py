@@ -1,10 +1,11 @@
 """What a type checker says about handlers: each ignore is an assertion, since an unused one is an error too."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from homing import Event, Homing, Job, Transaction
+from homing import Deduplicate, Event, Homing, Job, Transaction
+from homing.durations import seconds
 
 
 class Paid(Event, topic="typing.paid", unrouted=True):
@@ -60,3 +61,13 @@ async def keeps_its_type(paid: Paid, mail: Mailer, job: Job) -> None:
     assert_type(await fits(paid, mail, job), int)
     await fits(paid, mail)  # type: ignore[call-arg]  # a parameter is missing
     await fits(paid, job, mail)  # type: ignore[arg-type]  # two are exchanged
+
+
+async def enqueues(paid: Paid, refunded: Refunded) -> None:
+    """A handler that is enqueued takes its own event, options have their types, and the handle knows the result."""
+    handle = await queue.enqueue(fits, paid, delay=seconds(1), deduplicate=Deduplicate("paid"))
+    assert_type(await handle.result(), int)
+    assert_type(await (await queue.enqueue("fits", paid)).result(), Any)
+    await queue.enqueue(fits, refunded)  # type: ignore[misc]  # another event
+    await queue.enqueue("fits", paid, delay=1)  # type: ignore[call-overload]  # a number is no duration
+    await queue.enqueue("fits", paid, dealy=seconds(1))  # type: ignore[call-overload]  # no such option
