@@ -26,3 +26,10 @@ class PaymentCaptured(Event, topic="payment.captured", aggregate="order_id"):
     order_id: UUID
     customer_id: UUID
     amount: Dong
+
+
+class ParcelPacked(Event, topic="parcel.packed", aggregate="order_id"):
+    """One of the parcels of an order is ready to go: it is told to shipping by whoever waits for its tracking number, and recorded nowhere."""
+
+    order_id: UUID
+    number: int

@@ -9,6 +9,7 @@ from shop.config import PaceSettings, load_shop_settings
 from shop.database import check_tables, open_engine, sessions_of
 from shop.notifications.mailer import SmtpMailer
 from shop.notifications.service import NotificationsService
+from shop.orders.port import Orders
 from shop.orders.reader import OrderReader
 from shop.outbound import Partner, open_client
 from shop.shipping.carrier import HttpCarrier
@@ -57,6 +58,7 @@ async def resources(provide: Provider) -> AsyncIterator[None]:
         ):
             carrier = HttpCarrier(Partner("carrier", carrier_client, timeout))
             provide(sessions)
+            provide(orders, as_=Orders)
             provide(payments_service)
             provide(NotificationsService(sessions, orders=orders, mailer=mailer, sender=settings.sender))
             provide(ShippingService(sessions, orders=orders, carrier=carrier))

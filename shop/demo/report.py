@@ -14,6 +14,7 @@ _WORDS = {
     "captured_twice": "captured twice, says the gateway",
     "lost": "not paid or not shipped",
     "emails_missing": "confirmations that never arrived",
+    "invoices_missing": "invoices that never arrived, one for all parcels of an order",
     "shipments": "shipments, says the carrier",
     "points_ok": "accounts with the right points",
     "redelivered": "deliveries started more than once",

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+HEAVIEST_PARCEL_GRAMS = 10_000
+"""What the carrier takes in one parcel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
@@ -11,6 +14,13 @@ class Parcel:
 
     address: str
     weight_grams: int
+
+
+def pack(address: str, weight_grams: int) -> tuple[Parcel, ...]:
+    """The parcels of an order, always the same for the same order: full ones, and one with the rest."""
+    full, rest = divmod(weight_grams, HEAVIEST_PARCEL_GRAMS)
+    weights = [HEAVIEST_PARCEL_GRAMS] * full + [rest] * (rest > 0)
+    return tuple(Parcel(address, weight) for weight in weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +34,8 @@ class Contact:
 class Orders(Protocol):
     """The current state of orders, read in a transaction of its own."""
 
-    async def parcel_of(self, order_id: UUID) -> Parcel | None:
-        """The parcel of an order; `None` when there is no such order."""
+    async def parcels_of(self, order_id: UUID) -> tuple[Parcel, ...]:
+        """The parcels of an order, in the order of their numbers, from 1; none when there is no such order."""
         ...
 
     async def contact_of(self, order_id: UUID) -> Contact | None:

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from shop.database import Sessions
-from shop.orders.port import Contact, Parcel
+from shop.orders.port import Contact, Parcel, pack
 
 _PARCEL = text("SELECT address, weight_grams FROM shop.orders WHERE id = :id")
 _CONTACT = text("SELECT email, total FROM shop.orders WHERE id = :id")
@@ -17,10 +17,10 @@ class OrderReader:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def parcel_of(self, order_id: UUID) -> Parcel | None:
+    async def parcels_of(self, order_id: UUID) -> tuple[Parcel, ...]:
         async with self._sessions() as db:
             row = (await db.execute(_PARCEL, {"id": order_id})).one_or_none()
-        return None if row is None else Parcel(*row)
+        return () if row is None else pack(*row)
 
     async def contact_of(self, order_id: UUID) -> Contact | None:
         async with self._sessions() as db:

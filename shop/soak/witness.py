@@ -17,8 +17,9 @@ _STANDING = """
       (SELECT count(*) FROM homing.dead_letters WHERE closed_at IS NULL) AS dead,
       (SELECT count(*) FROM shop.orders) AS orders,
       (SELECT count(*) FROM shop.orders o JOIN shop.payments p ON p.order_id = o.id AND p.status = 'captured'
-        JOIN shop.shipments s ON s.order_id = o.id JOIN shop.loyalty_accounts l ON l.customer_id = o.customer_id
-        JOIN shop.sent_emails m ON m.order_id = o.id) AS complete"""
+        JOIN shop.loyalty_accounts l ON l.customer_id = o.customer_id
+        JOIN shop.sent_emails m ON m.order_id = o.id AND m.kind = 'order-confirmation'
+        JOIN shop.sent_emails i ON i.order_id = o.id AND i.kind = 'invoice') AS complete"""
 
 _SHELVES = """
     SELECT s.sku, s.available + coalesce((SELECT sum(quantity) FROM shop.order_lines l WHERE l.sku = s.sku), 0)::bigint AS pieces
@@ -35,12 +36,12 @@ _UNSETTLED = """
 
 _ROWS = "SELECT (SELECT count(*) FROM shop.orders) AS orders, (SELECT count(*) FROM homing.outbox_events) AS events"
 
-AT_REST = ("wait", "paused", "active", "delayed", "prioritized")
+AT_REST = ("wait", "paused", "active", "delayed", "prioritized", "waiting-children")
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the run stands. `complete`: orders that are paid, confirmed, shipped and rewarded, as our own tables say."""
+    """Where the run stands. `complete`: orders that are paid, confirmed, shipped, invoiced and rewarded, as our own tables say."""
 
     unpublished: int
     unsettled: int

@@ -68,10 +68,12 @@ CREATE TABLE IF NOT EXISTS shop.sent_emails (              -- notifications: wri
   sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (kind, order_id));
 
-CREATE TABLE IF NOT EXISTS shop.shipments (                -- shipping: at most one per order, whatever runs twice
-  order_id uuid PRIMARY KEY REFERENCES shop.orders (id),
+CREATE TABLE IF NOT EXISTS shop.shipments (                -- shipping: at most one per parcel, whatever runs twice
+  order_id uuid NOT NULL REFERENCES shop.orders (id),
+  parcel smallint NOT NULL CHECK (parcel > 0),
   tracking_number text NOT NULL UNIQUE,
-  recorded_at timestamptz NOT NULL DEFAULT clock_timestamp());
+  recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (order_id, parcel));
 
 CREATE TABLE IF NOT EXISTS shop.loyalty_accounts (         -- loyalty
   customer_id uuid PRIMARY KEY,

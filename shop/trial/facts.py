@@ -1,5 +1,6 @@
 """What really happened, read afterwards: from the database, from the partners' own ledgers, and from the workers' logs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from shop.loyalty.points import points_for
+from shop.orders.port import pack
 from shop.trial.customers import Purchase
 from shop.trial.telling import delivered_again, dispatched_again, finished_runs
 
@@ -22,10 +24,10 @@ _PROGRESS = """
     WHERE e.aggregate_id = ANY($1::text[])"""
 
 _ORDERS = """
-    SELECT o.id, o.total, p.status AS payment, s.tracking_number, l.points,
-      EXISTS (SELECT FROM shop.sent_emails m WHERE m.order_id = o.id) AS emailed
-    FROM shop.orders o LEFT JOIN shop.payments p ON p.order_id = o.id LEFT JOIN shop.shipments s ON s.order_id = o.id
-      LEFT JOIN shop.loyalty_accounts l ON l.customer_id = o.customer_id
+    SELECT o.id, o.total, o.address, o.weight_grams, p.status AS payment, l.points,
+      (SELECT count(*) FROM shop.shipments s WHERE s.order_id = o.id) AS shipments,
+      EXISTS (SELECT FROM shop.sent_emails m WHERE m.order_id = o.id AND m.kind = 'order-confirmation') AS emailed
+    FROM shop.orders o LEFT JOIN shop.payments p ON p.order_id = o.id LEFT JOIN shop.loyalty_accounts l ON l.customer_id = o.customer_id
     WHERE o.id = ANY($1::uuid[])"""
 
 _DELIVERIES = """
@@ -50,7 +52,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderFacts:
-    """One order in our database; `captures` and `parcels` are the partners' word, `messages` the mail server's."""
+    """One order in our database; `captures` and `parcels` are the partners' word, `messages` and `invoices` the mail server's.
+
+    `parcels_due`: how many it has; `shipped`: whether our own tables have as many shipments.
+    """
 
     id: UUID
     total: int
@@ -58,8 +63,10 @@ class OrderFacts:
     captures: int
     shipped: bool
     parcels: int
+    parcels_due: int
     emailed: bool
     messages: int
+    invoices: int
     points: int
 
     @property
@@ -102,17 +109,19 @@ async def gather_facts(
     order_ids = [purchase.order_id for purchase in wanted]
     rows = await connection.fetch(_ORDERS, order_ids)
     deliveries = await connection.fetch(_DELIVERIES, [str(order_id) for order_id in order_ids])
-    parcels = [shipment["reference"] for shipment in carrier["shipments"]]
+    parcels = Counter(shipment["reference"].rpartition("-")[0] for shipment in carrier["shipments"])
     orders = tuple(
         OrderFacts(
             id=row["id"],
             total=row["total"],
             captured=row["payment"] == "captured",
             captures=gateway["capturesByReference"].get(str(row["id"]), 0),
-            shipped=row["tracking_number"] is not None,
-            parcels=parcels.count(str(row["id"])),
+            shipped=row["shipments"] == len(pack(row["address"], row["weight_grams"])),
+            parcels=parcels[str(row["id"])],
+            parcels_due=len(pack(row["address"], row["weight_grams"])),
             emailed=row["emailed"],
             messages=mailbox["byKey"].get(f"order-confirmation-{row['id']}", 0),
+            invoices=mailbox["byKey"].get(f"invoice-{row['id']}", 0),
             points=row["points"] or 0,
         )
         for row in rows

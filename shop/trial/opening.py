@@ -130,7 +130,7 @@ async def _fill_shelves(database_url: str, orders: int) -> None:
         async with sessions_of(engine).begin() as tx:
             for sku, price in GOODS.items():
                 pieces = PIECES_PER_ORDER * orders
-                await Stock().put_on_sale(tx, sku, unit_price=price, weight_grams=500, pieces=pieces)
+                await Stock().put_on_sale(tx, sku, unit_price=price, weight_grams=5_000, pieces=pieces)
     finally:
         await engine.dispose()
 

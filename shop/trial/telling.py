@@ -18,8 +18,11 @@ def finished_runs(logs: Path) -> Iterator[Line]:
 
 
 def delivered_again(runs: Sequence[Line]) -> set[str]:
-    """Deliveries that were started more than once: their job says so, or there is more than one run of them."""
-    counted = Counter(map(_delivery, runs))
+    """Deliveries that were started more than once: their job says so, or there is more than one run of them.
+
+    A run that ended where it waits for children is followed by another one as a matter of course.
+    """
+    counted = Counter(_delivery(run) for run in runs if run["outcome"] != "waiting_children")
     return {_delivery(run) for run in runs if int(str(run.get("starts", 1))) > 1 or counted[_delivery(run)] > 1}
 
 

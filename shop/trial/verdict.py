@@ -14,6 +14,7 @@ class Ledger:
     captured_twice: int
     lost: int
     emails_missing: int
+    invoices_missing: int
     shipments: int
     points_ok: int
     redelivered: int
@@ -27,13 +28,18 @@ class Ledger:
 def count(facts: Facts) -> Ledger:
     """Count what was promised: an order is lost unless the gateway and our tables agree that it is paid, and the carrier that it is shipped."""
     orders = facts.orders
-    kept = [order for order in orders if order.captured and order.captures and order.shipped and order.parcels]
+    kept = [
+        order
+        for order in orders
+        if order.captured and order.captures and order.shipped and order.parcels >= order.parcels_due
+    ]
     return Ledger(
         orders=len(orders),
         captured_once=sum(order.captures == 1 for order in orders),
         captured_twice=sum(order.captures > 1 for order in orders),
         lost=facts.wanted - len(kept),
         emails_missing=facts.wanted - sum(order.messages > 0 for order in orders),
+        invoices_missing=facts.wanted - sum(order.invoices > 0 for order in orders),
         shipments=sum(order.parcels for order in orders),
         points_ok=sum(order.points_right for order in orders),
         redelivered=facts.redelivered,
@@ -43,12 +49,13 @@ def count(facts: Facts) -> Ledger:
 
 def broken_promises(ledger: Ledger, facts: Facts) -> list[str]:
     """What is wrong, in words; empty when every promise was kept."""
-    wanted = facts.wanted
+    wanted, parcels = facts.wanted, sum(order.parcels_due for order in facts.orders)
     found = {
         f"{ledger.captured_twice} orders were captured twice": ledger.captured_twice,
         f"{ledger.lost} orders were lost": ledger.lost,
         f"{ledger.emails_missing} confirmations were never sent": ledger.emails_missing,
-        f"{ledger.shipments} shipments for {wanted} orders": ledger.shipments != wanted,
+        f"{ledger.invoices_missing} invoices were never sent": ledger.invoices_missing,
+        f"{ledger.shipments} shipments for {parcels} parcels": ledger.shipments != parcels,
         f"points are right for {ledger.points_ok} of {wanted} orders": ledger.points_ok != wanted,
         f"{facts.unsettled} deliveries are unfinished": facts.unsettled,
         f"{facts.dead} deliveries are dead": facts.dead,

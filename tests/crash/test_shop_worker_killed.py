@@ -1,6 +1,7 @@
 """A worker killed by SIGKILL in the middle of each of the shop's jobs: the next one finishes it, and the effect counts once."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
@@ -14,7 +15,8 @@ from tests.waiting import until
 
 PATIENCE_SECONDS = 40.0
 
-JOBS_PER_ORDER = 4
+JOBS_PER_ORDER = 5
+"""Four deliveries, and the child that ships the only parcel."""
 
 
 async def _until_all_is_settled(world: World) -> None:
@@ -23,7 +25,7 @@ async def _until_all_is_settled(world: World) -> None:
         async with world.engine.connect() as connection:
             return int((await connection.execute(counted)).scalar_one()) == JOBS_PER_ORDER
 
-    await until(settled, PATIENCE_SECONDS, "all four deliveries are done")
+    await until(settled, PATIENCE_SECONDS, "all deliveries are done, and the child")
 
 
 async def _killed_while_held(world: World, workers: Workers, partner: ProviderProcess, operation: str) -> UUID:
@@ -53,13 +55,15 @@ async def test_killed_while_capturing_captures_once(world: World, workers: Worke
     """The money was taken and nobody wrote it down: it is taken once, and the order goes on."""
     order_id = await _killed_while_held(world, workers, world.partners.gateway, "capture")
     await _money_and_parcel_and_points_once(world, order_id)
-    assert len(world.partners.mailbox.ledger()["messages"]) >= 1
+    assert len(world.partners.mailbox.ledger()["messages"]) >= 2
 
 
 async def test_killed_while_shipping_ships_once(world: World, workers: Workers) -> None:
-    """The parcel was handed over and nobody wrote it down: there is one parcel."""
+    """The parcel was handed over and nobody wrote it down: there is one parcel, and the invoice that waits for it is sent once."""
     order_id = await _killed_while_held(world, workers, world.partners.carrier, "ship")
     await _money_and_parcel_and_points_once(world, order_id)
+    sent = Counter(message["idempotencyKey"] for message in world.partners.mailbox.ledger()["messages"])
+    assert sent[f"invoice-{order_id}"] == 1
 
 
 async def test_killed_while_sending_sends_once_or_twice(world: World, workers: Workers) -> None:
@@ -67,9 +71,10 @@ async def test_killed_while_sending_sends_once_or_twice(world: World, workers: W
     order_id = await _killed_while_held(world, workers, world.partners.mailbox, "deliver")
     await _money_and_parcel_and_points_once(world, order_id)
     messages = world.partners.mailbox.ledger()["messages"]
-    assert len(messages) in (1, 2)
-    assert {message["idempotencyKey"] for message in messages} == {f"order-confirmation-{order_id}"}
-    assert len(await world.rows("emails")) == 1
+    assert len(messages) in (2, 3)
+    kinds = {f"{kind}-{order_id}" for kind in ("order-confirmation", "invoice")}
+    assert {message["idempotencyKey"] for message in messages} == kinds
+    assert len(await world.rows("emails")) == 2
 
 
 async def _killed_while_locked(

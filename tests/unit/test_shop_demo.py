@@ -22,8 +22,10 @@ ORDER = OrderFacts(
     captures=1,
     shipped=True,
     parcels=1,
+    parcels_due=1,
     emailed=True,
     messages=1,
+    invoices=1,
     points=25,
 )
 GOOD = Facts(wanted=2, orders=(ORDER, ORDER), dead=0, unsettled=0, redelivered=5, redispatched=0, duplicates_skipped=1)
@@ -43,7 +45,7 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
     ledger, wrong = _counted(GOOD)
     assert wrong == []
     assert ledger.line() == (
-        "ledger: orders=2 captured_once=2 captured_twice=0 lost=0 emails_missing=0 shipments=2 points_ok=2 "
+        "ledger: orders=2 captured_once=2 captured_twice=0 lost=0 emails_missing=0 invoices_missing=0 shipments=2 points_ok=2 "
         "redelivered=5 duplicates_skipped=1 kills=3"
     )
 
@@ -56,7 +58,9 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
         (_with(captures=0), "1 orders were lost"),
         (_with(shipped=False), "1 orders were lost"),
         (_with(parcels=0), "1 orders were lost"),
-        (_with(parcels=2), "3 shipments for 2 orders"),
+        (_with(parcels=2), "3 shipments for 2 parcels"),
+        (_with(parcels_due=2), "1 orders were lost"),
+        (_with(invoices=0), "1 invoices were never sent"),
         (_with(messages=0), "1 confirmations were never sent"),
         (_with(points=24), "points are right for 1 of 2"),
         (_with(points=50), "points are right for 1 of 2"),
@@ -122,19 +126,21 @@ def test_the_last_words_of_a_killed_worker_are_no_run(line: bytes) -> None:
 
 
 def test_the_logs_tell_what_was_done_again(tmp_path: Path) -> None:
-    """A job that counts two starts, a delivery with two runs, and what a relay dispatched again; half a line counts for nothing."""
+    """A job with two starts, a delivery with two runs, what a relay dispatched again; half a line and a wait for children count for nothing."""
     events = [str(UUID(int=number)) for number in range(4)]
     runs = [
         {"event_id": events[0], "consumer": "a.b", "outcome": "completed", "starts": 1},
         {"event_id": events[1], "consumer": "a.b", "outcome": "completed", "starts": 2},
         {"event_id": events[2], "consumer": "a.b", "outcome": "completed", "starts": 1},
         {"event_id": events[2], "consumer": "a.b", "outcome": "duplicate", "starts": 1},
+        {"event_id": events[3], "consumer": "a.b", "outcome": "waiting_children", "starts": 1},
+        {"event_id": events[3], "consumer": "a.b", "outcome": "completed", "starts": 1},
         {"message": "worker ready"},
     ]
     told = {"message": f"queue a: 21 jobs gone, dispatched again; the first is {events[3]}.1.a.b"}
     (tmp_path / "worker-1.log").write_text("\n".join(map(json.dumps, runs)) + '\n{"outcome": "comp', encoding="utf-8")
     (tmp_path / "relay-1.log").write_text(json.dumps(told) + "\n", encoding="utf-8")
     finished = list(finished_runs(tmp_path))
-    assert len(finished) == 4
+    assert len(finished) == 6
     assert delivered_again(finished) == {f"{events[1]}.a.b", f"{events[2]}.a.b"}
     assert dispatched_again(tmp_path) == 21

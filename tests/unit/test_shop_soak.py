@@ -22,8 +22,10 @@ ORDER = OrderFacts(
     captures=1,
     shipped=True,
     parcels=1,
+    parcels_due=1,
     emailed=True,
     messages=1,
+    invoices=1,
     points=25,
 )
 PLAN = tuple(Strike(number, fault, 0.5) for number, fault in enumerate(Fault))
@@ -83,7 +85,7 @@ def test_a_good_run_has_nothing_to_complain_about() -> None:
     ledger = count(GOOD)
     assert complaints(ledger, GOOD) == []
     assert ledger.line() == (
-        "ledger: orders=2 captured_once=2 captured_twice=0 lost=0 emails_missing=0 shipments=2 points_ok=2 redelivered=5 "
+        "ledger: orders=2 captured_once=2 captured_twice=0 lost=0 emails_missing=0 invoices_missing=0 shipments=2 points_ok=2 redelivered=5 "
         "duplicates_skipped=1 redispatched=9 asked_again=3 kills=3 freezes=2 flushes=1 valkey_kills=1 valkey_freezes=1 valkey_cuts=1 postgres_restarts=1 "
         "postgres_crashes=1 partner_faults=5 pruned=4 seed=7"
     )

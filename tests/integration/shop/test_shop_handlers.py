@@ -8,12 +8,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from homing import Child, Children
 from homing.schema.statement import load
-from shop.events import OrderCancelled, OrderPlaced, PaymentCaptured
+from shop.events import OrderCancelled, OrderPlaced, ParcelPacked, PaymentCaptured
 from shop.jobs import app
 from shop.loyalty.handlers import award_points
 from shop.loyalty.points import points_of
-from shop.notifications.handlers import confirm_order
+from shop.notifications.handlers import confirm_order, send_invoice
+from shop.orders.reader import OrderReader
 from shop.payments.handlers import capture_payment, void_authorization
 from shop.shipping.handlers import create_shipment
 from tests.integration.shop.world import CUSTOMER, PRICE, World
@@ -41,8 +43,30 @@ async def _confirm(world: World) -> Run:
 
 async def _ship(world: World) -> Run:
     order_id = await world.place()
+    event = ParcelPacked(order_id=order_id, number=1)
+
+    async def run() -> None:
+        await create_shipment(event, world.shipping)
+
+    return run
+
+
+class Shipped:
+    """A flow whose parcels are all on their way."""
+
+    async def wait_for(self, *children: Child) -> Children:
+        """Each has a number."""
+        return Children(values={child.key or "": f"VN-{child.key}" for child in children})
+
+    async def children(self) -> Children:
+        """Nothing was added with the job."""
+        return Children()
+
+
+async def _invoice(world: World) -> Run:
+    order_id = await world.place()
     event = PaymentCaptured(order_id=order_id, customer_id=CUSTOMER, amount=PRICE)
-    return lambda: create_shipment(event, world.shipping)
+    return lambda: send_invoice(event, Shipped(), world.notifications, OrderReader(world.sessions))
 
 
 async def _award(world: World) -> Run:
@@ -78,6 +102,7 @@ RUN_TWICE: dict[str, Callable[[World], Awaitable[Run]]] = {
     "payments.capture-payment": _capture,
     "payments.void-authorization": _void,
     "notifications.confirm-order": _confirm,
+    "notifications.send-invoice": _invoice,
     "shipping.create-shipment": _ship,
     "loyalty.award-points": _award,
 }

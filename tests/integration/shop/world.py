@@ -39,8 +39,8 @@ _TABLES = {
     "reservations": "SELECT order_id, sku, quantity, released_at FROM shop.reservations ORDER BY order_id, sku",
     "orders": "SELECT id, status, total, cancelled_at FROM shop.orders ORDER BY id",
     "payments": "SELECT order_id, status, capture_id, changed_at FROM shop.payments ORDER BY order_id",
-    "emails": "SELECT kind, order_id, sent_at FROM shop.sent_emails ORDER BY order_id",
-    "shipments": "SELECT order_id, tracking_number, recorded_at FROM shop.shipments ORDER BY order_id",
+    "emails": "SELECT kind, order_id, sent_at FROM shop.sent_emails ORDER BY order_id, kind",
+    "shipments": "SELECT order_id, parcel, tracking_number, recorded_at FROM shop.shipments ORDER BY order_id, parcel",
     "points": "SELECT customer_id, points FROM shop.loyalty_accounts ORDER BY customer_id",
     "events": "SELECT topic, aggregate_id, payload FROM homing.outbox_events ORDER BY created_at, id",
 }
