@@ -45,6 +45,11 @@ class Cron:
     _zone: tzinfo
     _every_hour: bool
 
+    @property
+    def where(self) -> tzinfo:
+        """Its zone."""
+        return self._zone
+
     def next(self, after: datetime) -> datetime | None:
         """The first instant later than `after` at which it fires, in UTC; `None` when there is none for fifty years."""
         guess = self._guess(after)

@@ -27,6 +27,7 @@ from homing.cli.output import show_error
 from homing.cli.prune import prune_verb
 from homing.cli.queues import pause_verb, queues_verbs, resume_verb
 from homing.cli.redrive import redrive_verb
+from homing.cli.schedules import schedules_verbs
 from homing.cli.session import Session
 from homing.cli.settings import settings_verb
 from homing.cli.status import status_verb
@@ -80,6 +81,7 @@ commands.add_typer(actions_verbs, name="actions")
 commands.command("enqueue")(enqueue_verb)
 commands.add_typer(jobs_verbs, name="jobs")
 commands.add_typer(queues_verbs, name="queues")
+commands.add_typer(schedules_verbs, name="schedules")
 commands.command("pause")(pause_verb)
 commands.command("resume")(resume_verb)
 commands.add_typer(deadletters_verbs, name="deadletters")

@@ -68,11 +68,10 @@ async def resume_schedule(ledger: Ledger, engine: Engine, line: ScheduleLine, pe
 
 
 async def remove_schedule(ledger: Ledger, engine: Engine, line: ScheduleLine, person: Person) -> None:
-    """Forget it, with the tick whose time has not come. `Refused` while code that runs declares it: that would only write it down again."""
-    if line.by_code and not line.orphaned:
+    """Forget it, with the tick whose time has not come. `Refused` while a worker that runs has it in its code: it would only come back."""
+    if line.declared:
         raise Refused(
-            f"schedule {line.name!r} of queue {line.queue} is in the code of workers, or nobody can tell while none runs: "
-            f"take it out of the code and deploy that, or pause it"
+            f"schedule {line.name!r} of queue {line.queue} is in the code of a worker that runs: take it out there, or pause it"
         )
     if line.paused_at is None:
         await _pause(ledger, engine, line, person, "remove")

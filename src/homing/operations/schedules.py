@@ -59,13 +59,14 @@ class LastTick:
 class ScheduleLine:
     """One schedule. `upcoming`: its next ticks, none while it is paused or when it is over; the first may be late, and then waits for a worker.
 
-    `by_code`: code declares it; otherwise somebody made it in the engine. `orphaned`: live workers serve its queue and none of their code has
-    it any more. `held`: whether the engine has it; `None` when it could not be asked, and `upcoming` is as it was seen last.
+    `by_code`: code declared it; otherwise somebody made it in the engine. `declared`: a live worker has it in its code; `orphaned`: live workers
+    serve its queue and none of them has it any more. `held`: whether the engine has it; `None` when it could not be asked, and `upcoming` is as it was seen last.
     """
 
     queue: str
     schedule: Schedule
     by_code: bool
+    declared: bool
     orphaned: bool
     paused_at: datetime | None
     held: bool | None
@@ -84,6 +85,10 @@ class ScheduleLine:
         if self.schedule.every_ms is not None:
             return f"every {describe_seconds(self.schedule.every_ms / 1000)}"
         return f"{self.schedule.cron} {self.schedule.zone}"
+
+    def local(self, due: datetime) -> datetime:
+        """A tick's time as the schedule's own clock shows it."""
+        return due.astimezone(self.schedule.parsed.where)
 
     @property
     def is_over(self) -> bool:
@@ -148,6 +153,7 @@ def _line(row: Row, due: Mapping[str, int] | None, last: LastTick | None, now_ms
         queue=row["queue"],
         schedule=schedule_of(row),
         by_code=by_code,
+        declared=by_code and row["declared"],
         orphaned=by_code and row["served"] and not row["declared"],
         paused_at=row["paused_at"],
         held=None if due is None else row["schedule"] in due,
