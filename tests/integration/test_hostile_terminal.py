@@ -2,26 +2,14 @@
 
 import json
 from typing import Any
-from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.types.json import Json
 from redis import Redis
 
 from homing.cli.exits import Exit
 from homing.config.settings import Settings
 from tests.integration.commands import Commands
-
-HOSTILE = "\x1b[31mred\x1b[0m\x1b]0;title\x07 \x9b2J [red]markup[/red] [link=x] :bomb: \r\nnext\tline \u202e"
-HUGE = HOSTILE + "x" * 100_000
-MEGABYTE = HOSTILE + "x" * 1_000_000
-NAME = HOSTILE + "y" * 1_500
-"""As long a name as an index of the ledger can hold."""
-
-EVENT = UUID("01900000-0000-7000-8000-000000000001")
-PARKED = UUID("01900000-0000-7000-8000-000000000002")
-NOBODYS = UUID("01900000-0000-7000-8000-000000000003")
+from tests.integration.poisoned import EVENT, PARKED, poison
 
 MOST_SAID = 60_000
 """Characters that any list may say of a handful of rows."""
@@ -45,60 +33,7 @@ VERBS = (
 
 @pytest.fixture
 def _poisoned(settings: Settings) -> None:
-    """A row of every kind, with the worst text that its columns take."""
-    with psycopg.connect(settings.psycopg_dsn, autocommit=True) as sql:
-        sql.execute(
-            "INSERT INTO homing.outbox_events (id, topic, aggregate_id, payload, headers, published_at, parked_error, available_at) VALUES"
-            " (%(a)s, %(name)s, %(huge)s, %(json)s, %(json)s, now(), NULL, now()),"
-            " (%(b)s, %(name)s, %(huge)s, %(json)s, %(json)s, NULL, %(mega)s, now()),"
-            " (%(c)s, %(name)s, %(huge)s, %(json)s, %(json)s, NULL, NULL, now() - interval '1 min')",
-            {
-                "a": EVENT,
-                "b": PARKED,
-                "c": NOBODYS,
-                "name": NAME,
-                "huge": HUGE,
-                "mega": MEGABYTE,
-                "json": hostile_json(),
-            },
-        )
-        sql.execute(
-            "INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, outcome, settled_at) VALUES"
-            " (%(a)s, %(name)s, %(short)s, %(huge)s, NULL, NULL), (%(a)s, 'q.dead', %(short)s, %(huge)s, 'dead', now())",
-            {"a": EVENT, "name": NAME, "short": HOSTILE, "huge": HUGE},
-        )
-        sql.execute(
-            "INSERT INTO homing.dead_letters (event_id, consumer, generation, queue, job_name, job_id, kind, data, error, fingerprint, attempts_made)"
-            " VALUES (%s, %s, 1, %s, %s, %s, 'failed', %s, %s, %s, 3)",
-            (
-                EVENT,
-                NAME,
-                HUGE,
-                HUGE,
-                HUGE,
-                hostile_json(),
-                Json({"class": HUGE, "text": MEGABYTE, "stack": HUGE}),
-                NAME,
-            ),
-        )
-        sql.execute(
-            "INSERT INTO homing.subscriptions (topic, consumer, queue, job_name, mode, aliases) VALUES ('t', %s, %s, %s, 'tx', %s)",
-            (NAME, HUGE, HUGE, [HUGE]),
-        )
-        sql.execute("INSERT INTO homing.queues (queue) VALUES ('plain')")
-        sql.execute(
-            "INSERT INTO homing.operator_actions (actor, action, subject, affected, reason) VALUES (%s, %s, %s, 1, %s)",
-            (HUGE, HUGE, hostile_json(), HUGE),
-        )
-        sql.execute(
-            "INSERT INTO homing.workers (id, host, pid, version, role, consumers, queues, state) VALUES"
-            " (gen_random_uuid(), %s, 1, %s, 'worker', %s, %s, %s)",
-            (HUGE, HUGE, [NAME], [HUGE], hostile_json()),
-        )
-
-
-def hostile_json() -> Json:
-    return Json({HOSTILE: MEGABYTE, "traceId": HOSTILE})
+    poison(settings)
 
 
 def obeyed(text: str) -> set[str]:

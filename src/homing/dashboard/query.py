@@ -17,6 +17,9 @@ E = TypeVar("E", bound=Enum)
 LONGEST = 300
 """Characters of one value."""
 
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+"""What a moment may be of: far enough from the ends of the calendar that every zone has it."""
+
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 
 
@@ -84,7 +87,9 @@ class Query:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            return _ago(name, value)
+            moment = _ago(name, value)
+        if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+            raise bad(name, value, f"give a moment in the years from {FIRST_YEAR} to {LAST_YEAR}")
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
     def seconds(self, name: str) -> float | None:

@@ -25,10 +25,8 @@ def spark(values: Sequence[float], most: int = 80) -> Spark | None:
         return None
     peak = max(series)
     scale = (HEIGHT - 2 * _ROOM) / peak if peak > 0 else 0.0
-    step = (WIDTH - 2 * _ROOM) / (len(series) - 1)
-    points = [
-        (round(_ROOM + at * step, 1), round(HEIGHT - _ROOM - value * scale, 1)) for at, value in enumerate(series)
-    ]
+    step = WIDTH / (len(series) - 1)
+    points = [(round(at * step, 1), round(HEIGHT - _ROOM - value * scale, 1)) for at, value in enumerate(series)]
     line = " ".join(f"{x:g},{y:g}" for x, y in points)
     area = f"{points[0][0]:g},{HEIGHT:g} {line} {points[-1][0]:g},{HEIGHT:g}"
     return Spark(line, area, points[-1], peak)

@@ -35,9 +35,24 @@ class Views:
         )
         self._templates.globals |= {"app_name": name, "places": PLACES, "Level": Level}
         self._templates.globals |= {"spark": sparks.spark}
-        for filter_ in (words.number, words.rate, words.age, words.ago, words.moment, words.clock, words.cut):
+        for filter_ in (
+            words.number,
+            words.rate,
+            words.age,
+            words.ago,
+            words.moment,
+            words.clock,
+            words.cut,
+            words.sentence,
+            words.day,
+        ):
             self._templates.filters[filter_.__name__] = filter_
-        self._templates.filters |= {"count_of": words.count_of, "pretty": words.pretty, "job_path": words.job_path}
+        self._templates.filters |= {
+            "count_of": words.count_of,
+            "ticks": words.ticks,
+            "pretty": words.pretty,
+            "job_path": words.job_path,
+        }
 
     def render(self, template: str, **values: Any) -> str:
         """The text of a page."""

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,8 +20,9 @@ from homing.dashboard.query import Query
 from homing.dashboard.seals import NOTE_SECONDS, Seals
 from homing.dashboard.throttle import Throttle
 from homing.dashboard.views import Views
-from homing.dashboard.words import query
+from homing.dashboard.words import job_path, query
 from homing.errors import ServerUnavailable
+from homing.ids import DeliveryKey
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.operations.servers import Servers
@@ -82,7 +83,7 @@ class Visit:
     def here(self) -> str:
         """The address of this page, as a browser asks for it again."""
         asked = self.request.scope["query_string"].decode("latin-1")
-        return f"{self.root}{self.path}{f'?{asked}' if asked else ''}"
+        return f"{self.root}{quote(self.path, safe='/:')}{f'?{asked}' if asked else ''}"
 
     @property
     def path(self) -> str:
@@ -101,7 +102,13 @@ class Visit:
 
     def url(self, path: str, **values: object) -> str:
         """The address of another page."""
-        return f"{self.root}{path}{query(values)}"
+        return f"{self.root}{quote(path, safe='/:')}{query(values)}"
+
+    def job(self, job_id: str, queue: str | None = None) -> str:
+        """The address of a job's case file; `queue` where the id alone does not say which job is meant."""
+        path = job_path(job_id)
+        where = None if DeliveryKey.parse(job_id) is not None else queue
+        return self.url(path, queue=where) if "?" not in path else self.url("/job", id=job_id, queue=where)
 
     def part(self, name: str) -> str:
         """A part of the path, such as the name of a queue."""
@@ -134,7 +141,11 @@ class Visit:
 
     def go(self, path: str, note: str | None = None, **values: object) -> RedirectResponse:
         """Send the browser to a page, which shows the note once."""
-        response = RedirectResponse(self.url(path, **values), 303)
+        return self.go_to(self.url(path, **values), note)
+
+    def go_to(self, url: str, note: str | None = None) -> RedirectResponse:
+        """The same for an address that `url` or `job` made."""
+        response = RedirectResponse(url, 303)
         if note is not None:
             self.set_cookie(response, NOTE_COOKIE, self.desk.seals.seal_note(note), NOTE_SECONDS)
         return response

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from homing.deadletters.report import clean
 from homing.durations import describe_seconds
@@ -69,10 +69,26 @@ def clock(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def day(at: datetime) -> str:
+    """The date in UTC."""
+    return f"{at.astimezone(UTC):%A, %-d %B %Y}"
+
+
 def cut(text: str | None, most: int = 120) -> str:
     """One line of at most so many characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def ticks(text: str) -> Markup:
+    """Text in which what stands between backticks is a command."""
+    parts = [escape(harmless(part)) for part in text.split("`")]
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def count_of(count: float, one: str, many: str | None = None) -> str:

@@ -122,7 +122,7 @@ async def list_events(
         rows = await where.fetch(UNPUBLISHED, after=after, page=most)
     else:
         rows = await where.fetch(UNROUTED, topic=topic, state=state.value, since=since, after=after, page=most)
-    return EventPage(events=tuple(map(_line, rows)), after=rows[-1]["event_id"] if len(rows) == most else None)
+    return EventPage(events=tuple(map(read_line, rows)), after=rows[-1]["event_id"] if len(rows) == most else None)
 
 
 async def show_event(where: Statements, event_id: UUID, *, payload: bool = False) -> Lineage:
@@ -135,7 +135,7 @@ async def show_event(where: Statements, event_id: UUID, *, payload: bool = False
     row = events[0] if events else None
     return Lineage(
         event_id=event_id,
-        event=None if row is None else _line(row),
+        event=None if row is None else read_line(row),
         headers=None if row is None else json.loads(row["headers"]),
         payload=None if row is None else row["payload"],
         payload_bytes=0 if row is None else row["payload_bytes"],
@@ -181,12 +181,13 @@ async def _walk(
         walk=walk,
         page=most,
     )
-    found = tuple(_line(row) for row in rows if row["event_id"] is not None)
+    found = tuple(read_line(row) for row in rows if row["event_id"] is not None)
     end = found[-1].event_id if len(found) == most else rows[0]["last"] if rows[0]["walked"] == walk else None
     return EventPage(events=found, after=end)
 
 
-def _line(row: Row) -> EventLine:
+def read_line(row: Row) -> EventLine:
+    """An event from a row of any of the statements that list events."""
     return EventLine(
         event_id=row["event_id"],
         topic=row["topic"],

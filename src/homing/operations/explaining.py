@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from homing.errors import ServerUnavailable, UnknownId
+from homing.errors import ConfigurationError, ServerUnavailable, UnknownId
 from homing.ids import DeliveryKey, JobId
 from homing.ledger.ledger import Ledger, Row
 from homing.operations.explain import DeliveryFacts, EventFacts, Facts, JobFacts, LetterFacts, Reason
@@ -108,7 +108,7 @@ async def _ask(
 ) -> tuple[JobFacts | None, str | None]:
     try:
         return await _job_facts(engine, queue, job_id, consumer), None
-    except ServerUnavailable as error:
+    except (ServerUnavailable, ConfigurationError) as error:  # the latter for a row whose queue no engine can have
         return None, str(error)
 
 

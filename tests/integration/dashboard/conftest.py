@@ -12,6 +12,7 @@ from homing.dashboard.access import Access, Identity
 from homing.dashboard.app import Dashboard
 from homing.dashboard.users import Users, make_user
 from homing.ledger.actions import Role
+from tests.integration.dashboard.world import World, world_on
 
 PASSWORD = "correct horse battery"
 
@@ -95,3 +96,10 @@ async def send(client: httpx.AsyncClient, path: str, *, seen_at: str = "/", **fi
     """Send a form of the page at `seen_at`."""
     token = token_of(await client.get(seen_at))
     return await client.post(path, data={"token": token, **fields})
+
+
+@pytest.fixture
+async def world(settings: Settings) -> AsyncIterator[World]:
+    """The small world of `world.py`."""
+    async with world_on(settings) as made:
+        yield made

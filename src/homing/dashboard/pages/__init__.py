@@ -14,6 +14,37 @@ To add a page:
 5. Test it as `tests/integration/dashboard` does: by requests to the application, with hostile names.
 """
 
-from homing.dashboard.pages import entrance, overview
+from homing.dashboard.pages import (
+    actions,
+    campaigns,
+    case,
+    deadletters,
+    deeds,
+    entrance,
+    flows,
+    jobs,
+    outbox,
+    overview,
+    queues,
+    schedules,
+    search,
+    workers,
+)
 
-PAGES = (*entrance.ROUTES, *overview.ROUTES)
+PAGES = (
+    *entrance.ROUTES,
+    *overview.ROUTES,
+    *queues.ROUTES,
+    *jobs.ROUTES,
+    *case.ROUTES,
+    *deeds.ROUTES,
+    *search.ROUTES,
+    *outbox.ROUTES,
+    *deadletters.ROUTES,
+    *campaigns.ROUTES,
+    *deadletters.LETTER,
+    *schedules.ROUTES,
+    *flows.ROUTES,
+    *workers.ROUTES,
+    *actions.ROUTES,
+)
