@@ -126,7 +126,7 @@ class Theirs(Player):
         return await self._changed(job_id, "updateProgress", value)
 
     async def log(self, job_id: str, *lines: str) -> Any:
-        return all([await self.queue.call("addJobLog", job_id, line, 1000) for line in lines])
+        return all([await self._changed(job_id, "log", line) for line in lines])
 
     async def add_flow(self, parent: str, *children: str, on_failure: OnFailure, **terms: Any) -> Any:
         job = {"name": "send", "queueName": QUEUE, "data": {"to": "π"}, "opts": self._options(parent, Terms(**terms))}
