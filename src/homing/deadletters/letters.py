@@ -1,6 +1,6 @@
 """Reading dead letters: a page of them, one with its history, and groups of like ones. Changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,11 +15,15 @@ LIST = load(_HERE, "list")
 GROUPS = load(_HERE, "groups")
 SHOW = load(_HERE, "show")
 HISTORY = load(_HERE, "history")
+HISTOGRAM = load(_HERE, "histogram")
 
 NEWEST = 2**63 - 1
 """The id after all letters: the first page of a list begins before it."""
 
 MOST_OF_A_HISTORY = 1000
+
+WALK = 20_000
+"""Letters that are looked at, at most, for when they died."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +84,16 @@ async def show_letter(where: Statements, letter: int) -> Row:
 async def letter_history(where: Statements, letter: Row) -> list[Row]:
     """Every death of the letter's delivery, in order."""
     return await where.fetch(HISTORY, event_id=letter["event_id"], consumer=letter["consumer"], most=MOST_OF_A_HISTORY)
+
+
+async def letter_histograms(
+    where: Statements, fingerprints: Sequence[str], *, span_seconds: float, slots: int
+) -> Mapping[str, Sequence[int]]:
+    """How many letters of each group died in each part of the time until now, oldest first, as far as the newest `WALK` letters tell."""
+    found = {fingerprint: [0] * slots for fingerprint in fingerprints}
+    rows = await where.fetch(
+        HISTOGRAM, fingerprints=list(fingerprints), span_seconds=span_seconds, slots=slots, walk=WALK
+    )
+    for row in rows:
+        found[row["fingerprint"]][row["slot"]] = row["deaths"]
+    return found
