@@ -39,7 +39,7 @@ async def test_a_ttl_outlasts_its_job_and_ends_by_time(subject: Subject) -> None
     async def is_added() -> bool:
         return await add(subject, "b", ttl_seconds=600) is Accepted.ACCEPTED
 
-    await until(is_added, what="the time is over")
+    await until(is_added, 30, "the time is over")
 
 
 async def test_the_last_one_that_came_meanwhile_follows(subject: Subject) -> None:

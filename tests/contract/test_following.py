@@ -135,13 +135,13 @@ async def test_waiting_may_be_given_up_and_begun_again(engine: RedisEngine) -> N
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(stream), 0.05)
         await engine.add(QUEUE, [job("a")])
-        told = await asyncio.wait_for(anext(stream), 10)
+        told = await asyncio.wait_for(anext(stream), 60)
         assert isinstance(told, QueueEvent)
         assert told.kind == "added"
         seen: list[QueueEvent | EventsMissed] = []
         reading = asyncio.create_task(gather(stream, seen, 1))
-        await until(lambda: len(seen) == 1)
-    await asyncio.wait_for(reading, 10)
+        await until(lambda: len(seen) == 1, 30)
+    await asyncio.wait_for(reading, 60)
 
 
 async def test_a_server_that_is_away_is_said_at_the_beginning() -> None:
