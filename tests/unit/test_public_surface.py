@@ -97,6 +97,7 @@ SURFACE = {
         "Terms",
         "edit_payload",
         "group_letters",
+        "letter_histograms",
         "letter_history",
         "list_letters",
         "report_error",
