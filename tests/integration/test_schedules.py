@@ -255,3 +255,24 @@ class _Quiet:
 
 def _without_loops(settings: Settings) -> _Quiet:
     return _Quiet(settings)
+
+
+async def test_what_nobody_can_read_is_in_nobodys_way(
+    disposable_settings: Settings, disposable_valkey: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hostile records in the engine and a pattern that only Node knows: they are left out or kept as they are, and the others are kept and come back."""
+    async with _without_loops(disposable_settings) as (system, keeper):
+        prefix = f"{disposable_settings.prefix or 'test'}:{QUEUE}:repeat"
+        with Redis.from_url(disposable_valkey.url()) as client:
+            client.zadd(prefix, {"none": 5, "inf": float("inf"), "zero": 1, b"\xff": 7, "legacy:a:::5": 3, "hash": 9})
+            client.hset(f"{prefix}:inf", mapping={"name": "x", "pattern": "* * * * *", "startDate": "9" * 18})
+            client.hset(f"{prefix}:zero", mapping={"name": "x", "every": "0", "data": "\0"})
+            client.hset(f"{prefix}:hash", mapping={"name": "x", "pattern": "H 3 * * *", "ic": "many"})
+        for _ in range(3):
+            await keeper.keep(QUEUE)
+        kept = await system.sql.fetch("SELECT schedule FROM homing.schedules ORDER BY schedule")
+        assert [name for (name,) in map(tuple, kept)] == ["hash", "hourly", "nightly"]
+        assert caplog.text.count("gets no next tick from us") == 1
+        _flush(disposable_valkey)
+        await keeper.restore(QUEUE)
+        assert set(await system.engine.due_times(QUEUE)) == {"hourly", "nightly"}

@@ -20,6 +20,7 @@ MOST_MISSED = 1_000
 """Missed ticks that are counted one by one; more are as many."""
 
 _TICK = "repeat:"
+_MOST = 2**53
 _LAST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z
 
 
@@ -80,6 +81,18 @@ class Schedule:
         return (self.id, self.job_name, _value(self.data), _value(self.options), *when)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it means anything, and can be written down: anybody may have made it in an engine."""
+        numbers = (self.every_ms, self.start_ms, self.end_ms, self.limit)
+        texts = (self.id, self.job_name, self.data, self.options, self.cron or "", self.zone)
+        return (
+            (self.cron is None) != (self.every_ms is None)
+            and self.id != ""
+            and all(number is None or 0 < number < _MOST for number in numbers)
+            and not any("\0" in text for text in texts)
+        )
+
+    @property
     def parsed(self) -> Cron:
         """Its pattern; a `ValueError` where there is none, or one that nobody can read."""
         if self.cron is None:
@@ -134,9 +147,12 @@ class Schedule:
         return found
 
     def _next(self, after_ms: int) -> int | None:
-        """The pattern's next instant, not before the start."""
+        """The pattern's next instant, not before the start; a `ValueError` for times that no calendar has."""
         begin_ms = after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1)
-        found = self.parsed.next(datetime.fromtimestamp(begin_ms / 1000, UTC))
+        try:
+            found = self.parsed.next(datetime.fromtimestamp(begin_ms / 1000, UTC))
+        except (OverflowError, OSError) as error:
+            raise ValueError(f"schedule {self.id!r} begins at {begin_ms} ms, which no calendar has") from error
         return None if found is None else int(found.timestamp() * 1000)
 
 

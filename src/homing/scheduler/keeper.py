@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from homing.clock import Clock, SystemClock
+from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.statements import EPOCHS, QUEUES
 from homing.queue.port import Engine
@@ -37,11 +38,18 @@ class Keeper:
         self._ledger = ledger
         self._engine = engine
         self._clock = clock or SystemClock()
+        self._unreadable: set[tuple[str, str]] = set()
 
     async def tick(self) -> Progress:
-        """One look at each queue; a queue whose engine is silent stops the others, which it holds too."""
+        """One look at each queue; one that fails costs the others nothing, and its error is raised at the end."""
+        failures: list[Exception] = []
         for row in await self._ledger.fetch(QUEUES):
-            await self.keep(row["queue"])
+            try:
+                await self.keep(row["queue"])
+            except Exception as error:  # noqa: BLE001 - raised below, after the other queues had their look
+                failures.append(error)
+        if failures:
+            raise failures[0]
         return Progress.REST
 
     async def keep(self, queue: str) -> None:
@@ -58,8 +66,17 @@ class Keeper:
     async def restore(self, queue: str) -> None:
         """Give an engine that forgot its schedules back, before the ledger hears of its new data.
 
-        A tick whose time came meanwhile runs late, once: whether it had run before is for the inbox to know.
+        A tick whose time came meanwhile runs late, once: whether it had run before is for the inbox to know. What the engine refuses is said,
+        and tried again at every look; it keeps no job of the queue from coming back.
         """
+        try:
+            await self._restore(queue)
+        except ServerUnavailable:
+            raise
+        except Exception:
+            log.exception("queue %s: its schedules are not given back to the engine yet", queue)
+
+    async def _restore(self, queue: str) -> None:
         rows = [
             row for row in await self._ledger.fetch(SCHEDULES, queue=queue, schedules=None) if row["paused_at"] is None
         ]
@@ -86,7 +103,7 @@ class Keeper:
         held = await self._engine.due_times(queue) if past else {}
         lost = {name: seen for name, seen in past.items() if name not in held}
         now_ms = await self._now_ms()
-        wanted = [row for row in rows if not schedule_of(row).is_over(now_ms, ticks_run(row, now_ms))]
+        wanted = [row for row in rows if self._goes_on(row, now_ms)]
         answers = await self._engine.upsert_schedules(queue, [schedule_of(row) for row in wanted], lost)
         changed = [row["schedule"] for row, answer in zip(wanted, answers, strict=True) if answer is not Upserted.SAME]
         await self._note(queue, await self._engine.schedules(queue, changed) if changed else [])
@@ -109,7 +126,7 @@ class Keeper:
 
     async def _read(self, queue: str, names: Sequence[str]) -> None:
         """What moved on in the engine is noted; what others made or changed there is taken over, and what code declares is set right."""
-        held = [one for one in await self._engine.schedules(queue, names) if _is_whole(one)]
+        held = [one for one in await self._engine.schedules(queue, names) if one.schedule.is_whole]
         for row in await self._ledger.fetch(ADOPT, queue=queue, **held_columns(held)):
             log.info("schedule %s of queue %s was set in the engine; the ledger keeps it", row["schedule"], queue)
         await self._note(queue, held)
@@ -131,10 +148,25 @@ class Keeper:
             try:
                 advanced = await self._engine.advance(queue, tick)
             except ValueError as error:  # what only its maker can read
-                log.error("schedule %s of queue %s has no next tick: %s", tick.schedule, queue, error)  # noqa: TRY400 - the text says all
+                self._say_unreadable(queue, tick.schedule, error)
                 continue
             if advanced is not None and advanced.next_ms is not None:
                 log.warning("schedule %s of queue %s had no next tick: it has one again", tick.schedule, queue)
+
+    def _goes_on(self, row: Row, now_ms: int) -> bool:
+        """Whether there is a next tick, and we can tell when."""
+        schedule = schedule_of(row)
+        try:
+            return schedule.first(now_ms, ticks_run(row, now_ms)) is not None
+        except ValueError as error:
+            self._say_unreadable(row["queue"], schedule.id, error)
+            return False
+
+    def _say_unreadable(self, queue: str, name: str, error: ValueError) -> None:
+        """Once: a pattern that Node's library reads and ours does not stays as it is until somebody changes it."""
+        if (queue, name) not in self._unreadable:
+            self._unreadable.add((queue, name))
+            log.error("schedule %s of queue %s gets no next tick from us: %s", name, queue, error)
 
     async def _note(self, queue: str, held: Iterable[HeldSchedule]) -> None:
         seen = list(held)
@@ -157,10 +189,3 @@ class Keeper:
 
 def _known(row: Row) -> Known:
     return Known(row["schedule"], row["source"] == "code", row["paused"], row["next_ms"])
-
-
-def _is_whole(held: HeldSchedule) -> bool:
-    """Whether it can be written down: anybody may have made it."""
-    schedule = held.schedule
-    texts = (schedule.id, schedule.job_name, schedule.data, schedule.options, schedule.cron or "", schedule.zone)
-    return (schedule.cron is None) != (schedule.every_ms is None) and not any("\0" in text for text in texts)

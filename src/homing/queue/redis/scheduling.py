@@ -18,6 +18,7 @@ PAGE_SCHEDULES = 500
 _MOST_TRIES = 50
 _MOVED = -100
 _TICK_IS_TAKEN = -10
+_LATEST_MS = 2.0**53
 
 
 class RedisScheduling(RedisLooking):
@@ -50,14 +51,14 @@ class RedisScheduling(RedisLooking):
     async def due_times(self, queue: str) -> dict[str, int]:
         """The next tick of every schedule of the queue: the queue's own sorted set of them."""
         flat = await self._main.call("ZRANGE", self._keys(queue).repeat, 0, -1, "WITHSCORES")
-        return {_text(name): int(float(score)) for name, score in zip(flat[::2], flat[1::2], strict=True)}
+        return {_text(name): _time(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
 
     async def remove_schedule(self, queue: str, schedule_id: str) -> bool:
         """Hold it no more. A tick that is due runs: the script would take it away, even from between two attempts."""
         keys = self._keys(queue)
         due_ms = await self._main.call("ZSCORE", keys.repeat, schedule_id)
-        if due_ms is not None and int(float(due_ms)) <= self._now_ms():
-            await self.advance(queue, TickId(schedule_id, int(float(due_ms))))
+        if due_ms is not None and _time(due_ms) <= self._now_ms():
+            await self.advance(queue, TickId(schedule_id, _time(due_ms)))
         reply = await run(self._main, self._scripts.remove_scheduler, keys.remove_scheduler, schedule_id, keys.base)
         return bool(reply == 0)
 
@@ -255,7 +256,12 @@ def _held(name: str, fields: Mapping[str, str], score: str) -> HeldSchedule:
         limit=_number(fields, "limit"),
     )
     ticks, offset_ms = _number(fields, "ic") or 1, _number(fields, "offset")
-    return HeldSchedule(schedule=schedule, next_ms=int(float(score)), ticks=ticks, offset_ms=offset_ms)
+    return HeldSchedule(schedule=schedule, next_ms=_time(score), ticks=ticks, offset_ms=offset_ms)
+
+
+def _time(score: bytes | str) -> int:
+    """A score as a time; anybody may have set it, infinity included."""
+    return int(min(max(float(score), 0.0), _LATEST_MS))
 
 
 def _number(fields: Mapping[str, str], name: str) -> int | None:
