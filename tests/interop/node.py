@@ -167,6 +167,10 @@ class Node:
         """A `FlowProducer`."""
         return await self.make("FlowProducer", await self._options(options))
 
+    async def queue_events(self, queue: str) -> Made:
+        """A `QueueEvents`, which follows what happens from now on."""
+        return await self.make("QueueEvents", queue, await self._options({}), events=["completed", "failed", "error"])
+
     async def old_queue(self, name: str) -> Made:
         """A `Queue` of BullMQ 5."""
         return await self.make("bullmq5.Queue", name, {"connection": {"url": self._url}, "prefix": self.prefix})
