@@ -82,6 +82,7 @@ SURFACE = {
         "read_options",
     },
     "homing.config": {"Retention", "SettingLine", "Settings", "load_settings"},
+    "homing.dashboard": {"Access", "Dashboard", "Identity", "Role", "SignOn", "Users"},
     "homing.deadletters": {
         "Campaign",
         "CampaignRunner",

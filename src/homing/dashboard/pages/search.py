@@ -117,8 +117,10 @@ async def _direct_job(visit: Visit, plain: str) -> str | None:
         return None
     try:
         places = await find_jobs(visit.ledger, visit.engine, [JobId(plain)])
-    except (Refused, ServerUnavailable):  # in several queues, or nobody can tell: the case file says so
+    except Refused:  # several queues have it: its case file asks which one is meant
         return visit.job(plain)
+    except ServerUnavailable:  # the ledger may know it all the same, as the id of an order
+        return None
     return visit.job(plain, places[JobId(plain)]) if JobId(plain) in places else None
 
 
