@@ -41,7 +41,7 @@ def test_an_event_travels_in_the_envelope_that_handlers_read() -> None:
     envelope = unseal(job.data)
     assert (envelope.event_id, envelope.payload, envelope.version) == (event.event_id, {"orderId": 7}, 2)
     assert (envelope.trace_id, envelope.traceparent, envelope.delivery) == ("t-1", PARENT, None)
-    assert (job.id, job.traceparent) == (f"{event.event_id}.send", PARENT)
+    assert (job.id, job.traceparent) == (f"send.{event.event_id}", PARENT)
     assert (job.attempts, job.keep_completed.count) == (3, 7)
     assert make_job("send", event, read_options({}), POLICY).id == job.id
 

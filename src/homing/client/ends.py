@@ -37,6 +37,7 @@ class Ends:
         self._following: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._farewell: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def end_of(self, job_id: JobId, since_ms: int | None) -> End:
         """Wait for the end of a job, which may have come already; `JobGone` when there is no such job and no word of its end.
@@ -58,13 +59,14 @@ class Ends:
 
     async def close(self) -> None:
         """Stop; those who wait hear that their connection is closed."""
+        self._is_closed = True
         if self._farewell is not None:
             self._farewell.cancel()
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
             await asyncio.wait({following})
-        self._fail(ServerUnavailable(f"the client of queue {self._queue} is closed"))
+        self._fail(self._closed())
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -74,6 +76,8 @@ class Ends:
             try:
                 return await self._ask(job_id, since_ms)
             except ServerUnavailable as error:
+                if self._is_closed:
+                    raise
                 log.debug("waiting for the end of job %s: %s", job_id, error)
                 await asyncio.sleep(AGAIN_SECONDS)
 
@@ -103,6 +107,7 @@ class Ends:
         if self._following is None:
             self._opened.clear()
             self._following = asyncio.create_task(self._follow(), name=f"homing:ends:{self._queue}")
+            self._following.add_done_callback(_retrieve)
 
     async def _until_opened(self) -> None:
         """Wait until the stream stands, or for what keeps it from standing for good."""
@@ -112,8 +117,10 @@ class Ends:
             await asyncio.wait({following, opened}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             opened.cancel()
+        if following.cancelled():
+            raise self._closed()
         if following.done():
-            await following
+            following.result()
 
     async def _follow(self) -> None:
         try:
@@ -152,6 +159,9 @@ class Ends:
                 if not told.done():
                     told.set_result(None)
 
+    def _closed(self) -> ServerUnavailable:
+        return ServerUnavailable(f"the client of queue {self._queue} is closed")
+
     def _fail(self, error: Exception) -> None:
         for waiting in self._waiting.values():
             for told in waiting:
@@ -178,3 +188,9 @@ def _end_told(event: QueueEvent) -> End:
     if event.kind == "completed":
         return End(event.fields.get("returnvalue", "null"))
     return End(None, event.reason)
+
+
+def _retrieve(following: asyncio.Task[None]) -> None:
+    """Those who wait have its error already, so that asyncio need not report it."""
+    if not following.cancelled():
+        following.exception()

@@ -8,7 +8,7 @@ from homing.client.options import Terms
 from homing.errors import EnqueueError, PayloadError
 from homing.events.codec import MAX_PAYLOAD_BYTES, check_json, dump_json, encode_payload
 from homing.events.event import Event
-from homing.ids import JobId, new_event_id
+from homing.ids import DeliveryKey, JobId, new_event_id
 from homing.outbox.headers import causing_trace, headers_for
 from homing.queue.admission import refusal
 from homing.queue.job import KeepRule, NewJob
@@ -58,13 +58,17 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
     )
     if (error := refusal(job)) is not None:
         raise EnqueueError(error)
+    if DeliveryKey.parse(job.id) is not None:
+        raise EnqueueError(
+            f"{str(job.id)!r} is the id of a delivery's job, which the relay alone adds: choose another one"
+        )
     return job
 
 
 def _own_id(name: str, data: Data) -> JobId:
     if not isinstance(data, Event):
         return JobId(str(new_event_id()))
-    return JobId(f"{data.event_id}.{name.replace(':', '_')}")
+    return JobId(f"{name.replace(':', '_')}.{data.event_id}")
 
 
 def _text(data: Data, trace: Trace) -> str:

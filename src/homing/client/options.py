@@ -8,7 +8,7 @@ from uuid import UUID
 
 from homing.config.sources import did_you_mean
 from homing.errors import EnqueueError
-from homing.ids import DeliveryKey, JobId
+from homing.ids import JobId
 from homing.queue.job import Deduplication
 
 
@@ -102,9 +102,5 @@ def _job_id(given: object) -> JobId:
     if not isinstance(given, str | UUID):
         raise EnqueueError(
             f"id={given!r} is {type(given).__name__}, and BullMQ counts integers itself: give text, as in id='report-{given}'"
-        )
-    if DeliveryKey.parse(str(given)) is not None:
-        raise EnqueueError(
-            f"id={str(given)!r} is the id of a delivery's job, which the relay alone adds: choose another one"
         )
     return JobId(str(given))
