@@ -1,6 +1,7 @@
 """A whole Homing in the test's own process: ledger, engine, relay and worker on real servers."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,13 @@ from homing.durations import milliseconds, seconds
 from homing.ledger.ledger import Ledger
 from homing.processes.relaying import RelayLoops
 from homing.queue.browse import SteeredEngine
+from homing.queue.job import ClaimedJob
+from homing.queue.port import ClaimRequest, Finished
 from homing.queue.redis import RedisEngine
 from homing.relay import push_settings, register
 from homing.scheduler import declare_schedules
 from homing.worker import Worker
+from homing.worker.slot import Slot
 from tests.waiting import until
 
 
@@ -90,6 +94,30 @@ def with_sessions(app: Homing, settings: Settings, **resources: object) -> Homin
 
     app.lifespan(lifespan)
     return app
+
+
+class NoMore:
+    """Whose slot it is that claims nothing more."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+
+    def next_request(self) -> ClaimRequest | None:
+        """Nothing."""
+        return None
+
+    def left(self, answers: Sequence[Finished | None]) -> None:
+        """Nothing to be done."""
+
+
+async def execute(worker: Worker, job: ClaimedJob) -> None:
+    """Let a worker run one job that the test has claimed, in this task and alone, from its look at the job to its end."""
+    executor = worker._executor  # what it runs and when is the test's to say
+    executor._leases.hold([job.lease])
+    try:
+        await executor._execute(Slot(job, NoMore(job.lease.queue), time.monotonic()))
+    finally:
+        executor._leases.drop([job.lease])
 
 
 @asynccontextmanager

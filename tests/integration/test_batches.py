@@ -20,7 +20,7 @@ from homing.errors import RegistrationError
 from homing.ids import new_token
 from homing.queue.job import ClaimedJob
 from homing.queue.port import ClaimRequest
-from tests.system import System, quick, running, with_sessions
+from tests.system import System, execute, quick, running, with_sessions
 from tests.waiting import until
 
 
@@ -198,8 +198,7 @@ async def test_two_runs_of_one_delivery_in_one_batch_count_once(settings: Settin
         again = replace(first, lease=replace(first.lease, token=new_token()))
         async with running(app, quick(settings), relay=False) as other:
             assert other.worker is not None
-            execute = other.worker._executor.execute
-            await asyncio.gather(*(execute(job, lambda: None) for job in (first, again, second)))
+            await asyncio.gather(*(execute(other.worker, job) for job in (first, again, second)))
             await system.settled()
         assert sorted(seen) == [7, 8]
     assert sorted(await rows(settings, "SELECT amount FROM points")) == [(7,), (8,)]
@@ -225,8 +224,8 @@ async def test_an_expired_delivery_starts_no_run_in_a_batch(settings: Settings) 
         jobs = [await system.engine.claim("sales", ClaimRequest(new_token(), lease_seconds=30)) for _ in range(3)]
         async with running(app, quick(settings), relay=False) as other:
             assert other.worker is not None
-            execute = other.worker._executor.execute
-            await asyncio.gather(*(execute(_opened_long_ago(job, amount=1), lambda: None) for job in jobs))
+            worker = other.worker
+            await asyncio.gather(*(execute(worker, _opened_long_ago(job, amount=1)) for job in jobs))
             await system.settled()
         assert sorted(seen) == [0, 2]
         assert [letter["kind"] for letter in await system.letters()] == ["expired"]

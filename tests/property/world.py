@@ -34,7 +34,7 @@ from homing.queue.port import ClaimRequest, Finished
 from homing.relay.relay import ROUTE
 from homing.service import Progress
 from homing.worker import Worker
-from tests.system import System, quick, running, with_sessions
+from tests.system import System, execute, quick, running, with_sessions
 
 QUEUE = "work"
 ONCE, LEAST = f"{QUEUE}.once", f"{QUEUE}.least"
@@ -187,7 +187,7 @@ class World:
         assert self.system.worker is not None
         live = Live(job)
         token = LIVE.set(live)
-        live.task = asyncio.create_task(self.system.worker._executor.execute(job, lambda: None))
+        live.task = asyncio.create_task(execute(self.system.worker, job))
         LIVE.reset(token)
         self._lives.append(live)
         await live.reached(live.entered)

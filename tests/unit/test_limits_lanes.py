@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -12,9 +12,10 @@ import pytest
 from homing.clock import SystemClock
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.memory import MemoryEngine
-from homing.queue.port import ClaimRequest, Finished, Idle, Limit
+from homing.queue.port import ClaimRequest, Idle, Limit
 from homing.worker import lanes as module
 from homing.worker.lanes import Claimer, Lane
+from homing.worker.slot import Owner
 from tests.contract.conftest import job
 from tests.waiting import until
 
@@ -35,6 +36,7 @@ class WatchedEngine(MemoryEngine):
         self.claims: Counter[str] = Counter()
         self.waits: list[frozenset[str]] = []
         self.done: list[str] = []
+        self.tasks: list[asyncio.Task[None]] = []
 
     async def claim(self, queue: str, request: ClaimRequest) -> ClaimedJob | Idle:
         self.claims[queue] += 1
@@ -47,9 +49,14 @@ class WatchedEngine(MemoryEngine):
     def has_done(self, job_id: str) -> bool:
         return job_id in self.done
 
-    async def execute(self, claimed: ClaimedJob, claim_next: Callable[[], ClaimRequest | None]) -> Finished:
+    def begin(self, jobs: Sequence[ClaimedJob], owner: Owner) -> None:
+        for claimed in jobs:
+            self.tasks.append(asyncio.create_task(self.execute(claimed, owner)))
+
+    async def execute(self, claimed: ClaimedJob, owner: Owner) -> None:
         self.done.append(claimed.lease.job_id)
-        return await self.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=claim_next())
+        request = owner.next_request()
+        owner.left([await self.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=request)])
 
 
 @asynccontextmanager
@@ -61,7 +68,7 @@ async def claiming(engine: WatchedEngine, **limits: Limit | None) -> AsyncIterat
             concurrency=4,
             limit=limit,
             engine=engine,
-            execute=engine.execute,
+            begin=engine.begin,
             lease_seconds=30.0,
             worker="w",
             clock=SystemClock(),
@@ -90,7 +97,7 @@ async def test_a_limited_lane_neither_claims_nor_listens_until_its_permit() -> N
     await engine.add(FEW, [job(f"few-{n}") for n in range(2)])
     async with claiming(engine, few=Limit(1, 600.0), free=None) as lanes:
         await until(lambda: engine.done == ["few-0"])
-        await until(lambda: not lanes[0].listening() and not lanes[0].runs)
+        await until(lambda: not lanes[0].listening() and not lanes[0].running)
         engine.waits.clear()
         claims = engine.claims[FEW]
         for round_ in range(50):

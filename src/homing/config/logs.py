@@ -3,9 +3,11 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
@@ -42,11 +44,12 @@ def configure_logging(level: str, log_format: LogFormat = "auto", stream: TextIO
     """Send every line of this process from `level` up to `stream` (default: stderr); calling it again replaces the set-up."""
     target = sys.stderr if stream is None else stream
     pretty = log_format == "pretty" or (log_format == "auto" and target.isatty())
-    handler = _Handler(target)
-    handler.setFormatter(PrettyFormatter() if pretty else JsonFormatter())
+    handler = Writer(target)
+    handler.lines = PrettyFormatter() if pretty else JsonFormatter()
+    handler.setFormatter(handler.lines)
     handler.addFilter(_add_context)
     root = logging.getLogger()
-    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+    for old in [old for old in root.handlers if isinstance(old, Writer)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
@@ -60,15 +63,18 @@ class JsonFormatter(logging.Formatter):
         self._second = (0, "")
 
     def format(self, record: logging.LogRecord) -> str:
+        error = {"error": self.formatException(record.exc_info)} if record.exc_info else {}
+        return self.line(record.created, record.levelname, record.name, record.getMessage(), _fields(record) | error)
+
+    def line(self, created: float, level: str, logger: str, message: str, fields: Mapping[str, object]) -> str:
+        """One line."""
         line = {
-            "time": self._time(record.created),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_fields(record),
+            "time": self._time(created),
+            "level": level.lower(),
+            "logger": logger,
+            "message": message,
+            **fields,
         }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
         text = _json(line)  # in which nothing below a space is left
         if not is_tidy(text):
             text = _json(tidy(line))
@@ -88,23 +94,62 @@ class PrettyFormatter(logging.Formatter):
     """Time, level, message and fields on one line; a traceback follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        message, fields = (
-            record.getMessage(),
-            {name: value for name, value in _fields(record).items() if name not in _ALIKE},
-        )
-        line = _pretty(message, fields)
-        if not is_tidy(line):
-            line = _pretty(tidy_text(message), tidy(fields))
-        line = _escape(f"{at} {record.levelname:<7} {line}", _text_escape)
+        line = self.line(record.created, record.levelname, record.name, record.getMessage(), _fields(record))
         if not record.exc_info:
             return line
         trace = tidy_text(self.formatException(record.exc_info)).split("\n")
         return "\n".join([line, *(f"    {_escape(part, _text_escape)}" for part in trace)])
 
+    def line(self, created: float, level: str, logger: str, message: str, fields: Mapping[str, object]) -> str:
+        """The first line, which is the only one without a traceback."""
+        del logger  # its name tells people nothing that the message does not
+        at = datetime.fromtimestamp(created, UTC).astimezone().strftime("%H:%M:%S")
+        told = {name: value for name, value in fields.items() if name not in _ALIKE}
+        line = _pretty(message, told)
+        if not is_tidy(line):
+            line = _pretty(tidy_text(message), tidy(told))
+        return _escape(f"{at} {level:<7} {line}", _text_escape)
 
-class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, so that a second set-up can find it."""
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a log record becomes in the end: for many lines that are alike, made without records."""
+
+    message: str
+    fields: Mapping[str, object]
+
+
+def only_writer(logger: logging.Logger) -> "Writer | None":
+    """Ours, where nobody else hears what `logger` logs, has a filter, or makes records of another kind; else `None`."""
+    if logger.filters or logging.getLogRecordFactory() is not logging.LogRecord:
+        return None
+    handlers, heard = list(logger.handlers), logger
+    while heard.propagate and heard.parent is not None:
+        heard = heard.parent
+        handlers += heard.handlers
+    only = handlers[0] if len(handlers) == 1 else None
+    return only if isinstance(only, Writer) and only.is_as_made() else None
+
+
+class Writer(logging.StreamHandler[TextIO]):
+    """Our handler, so that a second set-up can find it."""
+
+    lines: "JsonFormatter | PrettyFormatter"
+
+    def is_as_made(self) -> bool:
+        """Whether nobody has changed what it lets through, or how it writes."""
+        return self.formatter is self.lines and self.level == logging.NOTSET and self.filters == [_add_context]
+
+    def write(self, level: str, logger: str, lines: Sequence[Line]) -> None:
+        """Write lines of one moment, and let them go at once."""
+        now = time.time()
+        try:
+            text = "".join(f"{self.lines.line(now, level, logger, each.message, each.fields)}\n" for each in lines)
+            with self.lock or nullcontext():
+                self.stream.write(text)
+                self.stream.flush()
+        except Exception:  # noqa: BLE001 - as below
+            self.handleError(logging.makeLogRecord({"name": logger, "msg": "%d lines", "args": (len(lines),)}))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line and let it go at once."""

@@ -7,9 +7,10 @@ the ledger and is known by its queue, id and time instead.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha1
 from json.encoder import encode_basestring_ascii
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -19,6 +20,8 @@ from homing.events.codec import dump_json
 from homing.events.misfit import describe_misfit
 from homing.ids import DeliveryKey
 
+_VERSION_5 = 5 << 76 | 0b10 << 62
+_NOT_VERSION = ~(0xF << 76 | 0b11 << 62)
 _FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77")
 
 
@@ -119,4 +122,5 @@ def foreign_id(queue: str, job_id: str, timestamp_ms: int) -> UUID:
     """
     identity = f"{encode_basestring_ascii(queue)}, {encode_basestring_ascii(job_id)}"  # JSON, as `json.dumps` has it
     name = f"[{identity}]" if job_id.startswith("repeat:") else f"[{identity}, {timestamp_ms}]"
-    return uuid5(_FOREIGN_JOBS, name)
+    digest = sha1(_FOREIGN_JOBS.bytes + name.encode(), usedforsecurity=False).digest()
+    return UUID(int=int.from_bytes(digest[:16]) & _NOT_VERSION | _VERSION_5)  # as `uuid5` has it, in half the time

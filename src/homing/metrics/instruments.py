@@ -69,6 +69,15 @@ class Metrics:
         if self._mirror is not None:
             self._mirror.observe(metric, labels, seconds)
 
+    def observe_all(self, metric: Metric, *labels: str, seconds: Sequence[float]) -> None:
+        """Put several durations into a histogram."""
+        if not seconds:
+            return
+        self._add_all(metric, labels, seconds)
+        if self._mirror is not None:
+            for each in seconds:
+                self._mirror.observe(metric, labels, each)
+
     def replace(self, metric: Metric, series: Mapping[tuple[str, ...], float]) -> None:
         """Set a gauge to what is true now: series that were set before and are not among these become 0."""
         before = {labels for known, labels in self._children if known is metric}
@@ -83,12 +92,15 @@ class Metrics:
             pending.flush()
 
     def _add(self, metric: Metric, labels: tuple[str, ...], value: float) -> None:
+        self._add_all(metric, labels, (value,))
+
+    def _add_all(self, metric: Metric, labels: tuple[str, ...], values: Sequence[float]) -> None:
         pending = self._pending.get((metric, labels))
         if pending is None:
             child = self._child(metric, labels)
             made = PendingHistogram(child) if isinstance(child, Histogram) else PendingCounter(cast("Counter", child))
             pending = self._pending.setdefault((metric, labels), made)
-        pending.add(value)
+        pending.add_all(values)
         if pending.is_full():
             pending.flush()
 

@@ -13,11 +13,11 @@ MOST = 1_000
 class Pending:
     """Values of one series. Any thread may add and any may flush: each value is taken once."""
 
-    __slots__ = ("_values", "add")
+    __slots__ = ("_values", "add_all")
 
     def __init__(self) -> None:
         self._values: deque[float] = deque()
-        self.add = self._values.append
+        self.add_all = self._values.extend
 
     def is_full(self) -> bool:
         """Whether it is time to flush without being read."""

@@ -96,7 +96,7 @@ class BatchAtLeastOnce(Batching):
         self._caller = caller
 
     async def _together(self, runs: Sequence[Run]) -> Endings:
-        decisions = await asyncio.gather(*(self._gate.ask(run.case) for run in runs))
+        decisions = await self._gate.ask_all([run.case for run in runs])
         endings: Endings = {
             place: Stopped(decision) for place, decision in enumerate(decisions) if not isinstance(decision, MayRun)
         }

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -27,39 +28,64 @@ class Coalescer(Generic[K, V]):
         self._answer_all = answer_all
         self._most = most
         self._context = context
-        self._waiting: list[tuple[K, asyncio.Future[V]]] = []
+        self._waiting: list[_Bundle[K, V]] = []
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: K) -> V:
         """The answer to one question."""
-        answer: asyncio.Future[V] = asyncio.get_running_loop().create_future()
-        self._waiting.append((question, answer))
+        (answer,) = await self.ask_all([question])
+        return answer
+
+    async def ask_all(self, questions: Sequence[K]) -> Sequence[V]:
+        """The answers to several questions, which are not taken apart, however many they are."""
+        answers: asyncio.Future[Sequence[V]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Bundle(questions, answers))
         if self._task is None:
             self._task = asyncio.create_task(self._work(), context=self._context())
-        return await answer
+        return await answers
 
     async def _work(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                await self._answer(batch)
+                await self._answer(self._take())
         finally:
             self._task = None
 
-    async def _answer(self, batch: list[tuple[K, asyncio.Future[V]]]) -> None:
+    def _take(self) -> list["_Bundle[K, V]"]:
+        """The bundles that leave next: the first one, and those behind it as far as there is room."""
+        taken, room = 1, self._most - len(self._waiting[0].questions)
+        while taken < len(self._waiting) and len(self._waiting[taken].questions) <= room:
+            room -= len(self._waiting[taken].questions)
+            taken += 1
+        bundles, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        return bundles
+
+    async def _answer(self, bundles: "list[_Bundle[K, V]]") -> None:
+        questions = [question for bundle in bundles for question in bundle.questions]
         try:
-            answers = await self._answer_all([question for question, _ in batch])
-            if len(answers) != len(batch):
-                raise ValueError(f"{len(batch)} questions got {len(answers)} answers")  # noqa: TRY301 - the askers' error too
+            answers = await self._answer_all(questions)
+            if len(answers) != len(questions):
+                raise ValueError(f"{len(questions)} questions got {len(answers)} answers")  # noqa: TRY301 - the askers' error too
         except Exception as error:  # noqa: BLE001 - handed on to everyone who asked
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+            for bundle in bundles:
+                if not bundle.answers.done():
+                    bundle.answers.set_exception(error)
             return
         except BaseException:
-            for _, future in batch:
-                future.cancel()
+            for bundle in bundles:
+                bundle.answers.cancel()
             raise
-        for (_, future), answer in zip(batch, answers, strict=True):
-            if not future.done():
-                future.set_result(answer)
+        first = 0
+        for bundle in bundles:
+            last = first + len(bundle.questions)
+            if not bundle.answers.done():
+                bundle.answers.set_result(answers[first:last])
+            first = last
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundle(Generic[K, V]):
+    """Questions of one asker, and where their answers go."""
+
+    questions: Sequence[K]
+    answers: "asyncio.Future[Sequence[V]]"

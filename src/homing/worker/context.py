@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from contextvars import Token
+from contextvars import Context, Token, copy_context
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -51,6 +51,41 @@ class RunContext:
             token.var.reset(token)
         if self._span is not None:
             self._span.__exit__(kind, error, at)
+
+
+class Surroundings:
+    """Makes the context in which the handler of a plain run works: the worker's own, with the run's log fields, trace, ledger and counters."""
+
+    def __init__(self, ledger_id: UUID, metrics: Metrics) -> None:
+        self._ledger_id = ledger_id
+        self._metrics = metrics
+        self._own = Context()
+        self._own_fields: Mapping[str, object] = {}
+
+    def take(self) -> None:
+        """Take the present context as the worker's own."""
+        self._own = copy_context()
+        self._own_fields = log_context.get()
+
+    def own(self) -> Context:
+        """The worker's own, for work that is no single run's."""
+        return self._own.copy()
+
+    def fields_of(self, run: Run) -> Mapping[str, object]:
+        """The fields of all log lines of a run."""
+        return MappingProxyType({**self._own_fields, **_fields_of_run(run.job, run)})
+
+    def of(self, run: Run, fields: Mapping[str, object]) -> Context:
+        """The context of one run, which nobody else changes or sees."""
+        context = self._own.copy()
+        context.run(self._enter, run, fields)
+        return context
+
+    def _enter(self, run: Run, fields: Mapping[str, object]) -> None:
+        log_context.set(fields)
+        trace_context.set(run.trace)
+        expected_ledger.set(self._ledger_id)
+        run_metrics.set(self._metrics)
 
 
 class BatchContext:

@@ -1,5 +1,8 @@
 """What a run adds to the numbers of its process, once, at its end."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from homing.clock import Clock
 from homing.ledger.ledger import Ledger
 from homing.metrics import Metrics, declared
@@ -21,6 +24,7 @@ from homing.queue.outcome import (
 from homing.queue.port import Finished, Held
 from homing.worker.opening import Unreadable
 from homing.worker.run import Run
+from homing.worker.slot import Done
 
 
 class RunCounter:
@@ -43,6 +47,36 @@ class RunCounter:
             self.metrics.count(declared.THROTTLED, queue, by=pause_seconds)
         if isinstance(opened, Run) and not isinstance(outcome, HeldBack):
             self._count_run(opened, outcome, queue, name, seconds)
+
+    def count_completed(self, done: Sequence[Done], now: float) -> None:
+        """Count runs that completed together, now (monotonic): series by series."""
+        by_handler: dict[tuple[str, str, str], list[Done]] = defaultdict(list)
+        for each in done:
+            run = each.run
+            by_handler[run.job.lease.queue, run.handler.job_name, run.consumer].append(each)
+        for (queue, name, consumer), group in by_handler.items():
+            self.metrics.count(declared.JOB_RUNS, queue, name, "completed", by=len(group))
+            self.metrics.count(declared.SETTLED, consumer, "done", by=len(group))
+            if lost := sum(each.finished.held is Held.TAKEN for each in group):
+                self.metrics.count(declared.LEASES_LOST, queue, name, by=lost)
+            self._observe(queue, name, group, now)
+
+    def _observe(self, queue: str, name: str, group: Sequence[Done], now: float) -> None:
+        wall = self._clock.now().timestamp()
+        began = wall - now + self._ledger.clock_offset_seconds
+        durations = [now - each.slot.started for each in group]
+        ages = [max(0.0, wall - each.run.job.timestamp_ms / 1000) for each in group]
+        waits = [
+            max(0.0, began + each.slot.started - each.run.envelope.opened_at.timestamp())
+            for each in group
+            if each.run.envelope.opened_at is not None and each.run.job.starts == 1
+        ]
+        for metric, values in (
+            (declared.JOB_DURATION, durations),
+            (declared.JOB_AGE, ages),
+            (declared.JOB_WAIT, waits),
+        ):
+            self.metrics.observe_all(metric, queue, name, seconds=values)
 
     def _count_run(self, run: Run, outcome: Outcome, queue: str, name: str, seconds: float) -> None:
         now_seconds, job = self._clock.now().timestamp(), run.job

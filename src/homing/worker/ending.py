@@ -31,7 +31,6 @@ MAX_WAIT_SECONDS = 2.0
 
 
 async def end_job(
-    engine: Engine,
     finisher: Finisher,
     job: ClaimedJob,
     outcome: Outcome,
@@ -46,7 +45,7 @@ async def end_job(
     wait_seconds = 0.05
     while True:
         try:
-            return await _end(engine, finisher, job, outcome, policy, claim_next)
+            return await _end(finisher, job, outcome, policy, claim_next)
         except ServerUnavailable as error:
             if wait_seconds == 0.05:
                 log.warning("job %s has ended and waits for the engine: %s", job.lease.job_id, error)
@@ -54,20 +53,24 @@ async def end_job(
             wait_seconds = min(wait_seconds * 2, MAX_WAIT_SECONDS)
 
 
+def completion_of(job: ClaimedJob, completed: Completed, policy: Policy | None) -> Completion:
+    """How a job completes in the engine: marked where the ledger has it as done, and kept as its handler's options say."""
+    mark = DONE_MARK if completed.how in ("completed", "duplicate") else None
+    return Completion(job, completed.result, mark, KeepRule() if policy is None else policy.keep_completed)
+
+
 async def _end(
-    engine: Engine,
     finisher: Finisher,
     job: ClaimedJob,
     outcome: Outcome,
     policy: Policy | None,
     claim_next: ClaimRequest | None,
 ) -> Finished:
-    keep_completed = KeepRule() if policy is None else policy.keep_completed
+    engine = finisher.engine
     keep_failed = KeepRule() if policy is None else policy.keep_failed
     match outcome:
-        case Completed(result=result, how=how):
-            mark = DONE_MARK if how in ("completed", "duplicate") else None
-            return await finisher.complete(Completion(job, result, mark, keep_completed), claim_next)
+        case Completed():
+            return await finisher.complete(completion_of(job, outcome, policy), claim_next)
         case Dead(reason=reason, stack=stack, letter=letter):
             mark = dead_mark(letter)
             return await engine.fail(job, reason, stack=stack, mark=mark, keep=keep_failed, claim_next=claim_next)

@@ -90,10 +90,10 @@ async def await_ending(
         await asyncio.wait({ending}, timeout=LETTING_GO_SECONDS)
     if not ending.done():
         report_stuck(run, stack())
-        return Raised(_cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
+        return Raised(cancelled_by(run, timeout_seconds, None), run.cause, stuck=True)
     ended: T | Raised = Raised(asyncio.CancelledError()) if ending.cancelled() else ending.result()
     if isinstance(ended, Raised) and run.cause is not None:
-        return Raised(_cancelled_by(run, timeout_seconds, ended.error), run.cause)
+        return Raised(cancelled_by(run, timeout_seconds, ended.error), run.cause)
     return ended
 
 
@@ -118,7 +118,8 @@ def returned(value: object) -> Returned | Raised:
     return Returned(result)
 
 
-def _cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) -> BaseException:
+def cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) -> BaseException:
+    """What a run that was told to end is judged by: its timeout, else what its handler raised then."""
     if run.cause is Cause.TIMEOUT:
         timeout = AttemptTimeout(f"the run took longer than {timeout_seconds:g} s")
         timeout.__cause__ = error

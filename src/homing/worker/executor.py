@@ -1,33 +1,44 @@
 """One job from claim to end: open, perform, judge, end, report."""
 
+import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from homing.app.handlers import Guarantee as GuaranteeName
 from homing.clock import Clock
 from homing.errors import ServerUnavailable
 from homing.queue.job import ClaimedJob, Lease
-from homing.queue.outcome import HeldBack, Outcome, Parked, Postponed
-from homing.queue.port import ClaimRequest, Engine, Finished
+from homing.queue.outcome import Completed, HeldBack, Outcome, Parked, Postponed
+from homing.queue.port import Engine, Finished
 from homing.queue.schedules import is_tick
 from homing.trace import name_of_error
 from homing.worker.batches import Guarantee
+from homing.worker.calling import Caller
 from homing.worker.catalogue import Catalogue
-from homing.worker.context import RunContext
+from homing.worker.context import RunContext, Surroundings
 from homing.worker.counting import RunCounter
 from homing.worker.ending import end_job
-from homing.worker.endings import Raised
+from homing.worker.endings import Ending, Raised
 from homing.worker.finishing import Finisher
+from homing.worker.gating import Gatekeeper
 from homing.worker.judging import UNSURE_SECONDS, Judge
 from homing.worker.leases import LeaseKeeper
 from homing.worker.opening import Unreadable, open_run
 from homing.worker.permits import Permits
 from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
+from homing.worker.settling import Settler
+from homing.worker.slot import Done, Owner, Slot
 from homing.worker.spans import RunSpans, note_outcome
 from homing.worker.telling import Notes
 from homing.worker.ticking import Ticker
+from homing.worker.together import Together, is_plain
+
+log = logging.getLogger("homing.worker")
 
 
 class Executor:
@@ -42,6 +53,9 @@ class Executor:
         engine: Engine,
         catalogue: Catalogue,
         guarantees: Mapping[GuaranteeName, Guarantee],
+        gate: Gatekeeper,
+        settler: Settler,
+        caller: Caller,
         judge: Judge,
         leases: LeaseKeeper,
         ledger_id: UUID,
@@ -66,34 +80,39 @@ class Executor:
         self._ticker = ticker
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
+        self._surroundings = Surroundings(ledger_id, counter.metrics)
+        self._together = Together(
+            gate=gate,
+            settler=settler,
+            caller=caller,
+            finisher=self._finisher,
+            runs=self._runs,
+            surroundings=self._surroundings,
+            spawn=self._spawn,
+            conclude=self._conclude,
+            leave=self._leave,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stuck: list[Run] = []
 
-    async def execute(self, job: ClaimedJob, claim_next: Callable[[], ClaimRequest | None]) -> Finished:
-        """Run the job to its end; never raises for what the job did. `claim_next` is asked just before the end."""
+    def take_context(self) -> None:
+        """Let runs begin in the present context from now on."""
+        self._surroundings.take()
+
+    def begin(self, jobs: Sequence[ClaimedJob], owner: Owner) -> None:
+        """Run jobs that were claimed together, each to its end; nothing is raised for what a job does. The owner hears of every end."""
         started = self._clock.monotonic()
-        self._leases.hold(job.lease)
-        try:
-            if is_tick(job.lease.job_id):
-                job = await self._ticker.follow(job)
-            opened = open_run(job, self._catalogue)
-            run = opened if isinstance(opened, Run) else None
-            notes = None if run is None else self._begin(run)
-            with RunContext(job, run, self._ledger_id, self._counter.metrics):
-                outcome = await self._outcome(opened)
-                if notes is not None:
-                    await notes.close()
-                if run is not None and run.span is not None:
-                    note_outcome(run.span, outcome, run.error_type)
-                if isinstance(outcome, Postponed) and outcome.how == "interrupted":
-                    self._on_interrupted()
-                policy = None if run is None else run.handler.policy
-                finished = await end_job(self._engine, self._finisher, job, outcome, policy, claim_next())
-                seconds = self._clock.monotonic() - started
-                self._reporter.report(job, run, outcome, finished, seconds)
-                self._counter.count(job, opened, outcome, finished, seconds)
-        finally:
-            self._leases.drop(job.lease)
-        return finished
+        self._leases.hold(job.lease for job in jobs)
+        plain: list[tuple[Slot, Run]] = []
+        for job in jobs:
+            slot = Slot(job, owner, started)
+            run = None if is_tick(job.lease.job_id) else self._open(slot)
+            if run is None or not is_plain(run):
+                self._spawn(self._execute(slot), [slot])
+            else:
+                plain.append((slot, run))
+        if plain:
+            self._spawn(self._together.begin(plain), [slot for slot, _ in plain])
 
     def cancel(self, lease: Lease, cause: Cause) -> bool:
         """Tell one run to end; `False` when it has ended already and only its finish is on the way."""
@@ -124,20 +143,101 @@ class Executor:
         for run in list(self._runs.values()):
             run.cancel(cause)
 
-    def _begin(self, run: Run) -> Notes:
-        run.span = self._spans.start(run)
-        run.notes = notes = Notes(self._engine, run.job.lease)
-        return notes
+    def _open(self, slot: Slot) -> Run | None:
+        """Look what the job is; what can be run of it."""
+        slot.opened = open_run(slot.job, self._catalogue)
+        run = slot.run
+        if run is not None:
+            run.span = self._spans.start(run)
+            if any(parameter.kind == "job" for parameter in run.handler.parameters):
+                run.notes = slot.notes = Notes(self._engine, run.job.lease)
+        return run
+
+    async def _execute(self, slot: Slot) -> None:
+        """One job alone, from claim to end."""
+        if slot.opened is None:
+            slot.job = await self._ticker.follow(slot.job)
+            self._open(slot)
+        opened = slot.opened
+        assert opened is not None  # noqa: S101 - it was opened now, if not before
+        with self._context_of(slot):
+            await self._end(slot, opened, await self._outcome(opened))
+
+    def _conclude(self, slot: Slot, run: Run, ending: Ending | Completed) -> None:
+        """Judge and end a plain run that did not simply return; or only end it, where its group could not."""
+        self._spawn(self._conclude_alone(slot, run, ending), [slot])
+
+    async def _conclude_alone(self, slot: Slot, run: Run, ending: Ending | Completed) -> None:
+        with self._context_of(slot):
+            outcome = ending if isinstance(ending, Completed) else await self._surely(self._judged(run, ending))
+            await self._end(slot, run, outcome)
+
+    async def _end(self, slot: Slot, opened: Run | Parked | Unreadable, outcome: Outcome) -> None:
+        """Carry the outcome out in the engine, and say what came of the job."""
+        job, run = slot.job, slot.run
+        if slot.notes is not None:
+            await slot.notes.close()
+        if run is not None and run.span is not None:
+            note_outcome(run.span, outcome, run.error_type)
+        if isinstance(outcome, Postponed) and outcome.how == "interrupted":
+            self._on_interrupted()
+        policy = None if run is None else run.handler.policy
+        claim_next = slot.owner.next_request()
+        finished = await end_job(self._finisher, job, outcome, policy, claim_next)
+        seconds = self._clock.monotonic() - slot.started
+        self._reporter.report(job, run, outcome, finished, seconds)
+        self._counter.count(job, opened, outcome, finished, seconds)
+        self._give_free([slot], [finished])
+
+    def _leave(self, done: Sequence[Done]) -> None:
+        """Say what came of plain runs that completed together."""
+        now = self._clock.monotonic()
+        self._reporter.report_completed(done, now)
+        self._counter.count_completed(done, now)
+        self._give_free([each.slot for each in done], [each.finished for each in done])
+
+    def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
+        task = asyncio.create_task(work, name=f"slot:{slots[0].owner.queue}", context=self._surroundings.own())
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._look_after, slots))
+
+    def _look_after(self, slots: Sequence[Slot], task: asyncio.Task[None]) -> None:
+        """What fails unexpectedly is our own mistake: it must cost no slot."""
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            return
+        if not task.cancelled():
+            text = "a slot of %s failed; its job comes back when its lease ends"
+            log.error(text, slots[0].owner.queue, exc_info=task.exception())
+        self._give_free(slots, [None] * len(slots))
+
+    def _give_free(self, slots: Sequence[Slot], answers: Sequence[Finished | None]) -> None:
+        """Hand slots back to their owner, each once."""
+        left = [(slot, answer) for slot, answer in zip(slots, answers, strict=True) if not slot.is_left]
+        if not left:
+            return
+        for slot, _ in left:
+            slot.is_left = True
+            self._runs.pop(slot.job.lease, None)  # it is there only if something failed
+        self._leases.drop([slot.job.lease for slot, _ in left])
+        left[0][0].owner.left([answer for _, answer in left])
+
+    def _context_of(self, slot: Slot) -> RunContext:
+        return RunContext(slot.job, slot.run, self._ledger_id, self._counter.metrics)
 
     async def _outcome(self, opened: Run | Parked | Unreadable) -> Outcome:
+        match opened:
+            case Parked():
+                return opened
+            case Unreadable():
+                return await self._surely(self._judge.judge_unreadable(opened))
+            case Run():
+                return await self._surely(self._run(opened))
+
+    async def _surely(self, judging: Awaitable[Outcome]) -> Outcome:
+        """Where a server does not answer, nothing is known, and the job goes back as it came."""
         try:
-            match opened:
-                case Parked():
-                    return opened
-                case Unreadable():
-                    return await self._judge.judge_unreadable(opened)
-                case Run():
-                    return await self._run(opened)
+            return await judging
         except ServerUnavailable as error:
             return Postponed(UNSURE_SECONDS, str(error), "interrupted")
 
@@ -150,6 +250,9 @@ class Executor:
             ending = held_back or await self._guarantees[run.handler.guarantee].perform(run)
         finally:
             del self._runs[run.job.lease]
+        return await self._judged(run, ending)
+
+    async def _judged(self, run: Run, ending: Ending) -> Outcome:
         if isinstance(ending, Raised):
             run.error_type = name_of_error(ending.error)
         if not run.ended:

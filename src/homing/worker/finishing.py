@@ -19,7 +19,7 @@ class Finisher:
     """Completes jobs. A lone one leaves at once, as it would without all this; nothing waits for a crowd to gather."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
         self._leaving: dict[str, list[_Leaving]] = {}
         self._calls: set[asyncio.Task[None]] = set()
 
@@ -36,6 +36,19 @@ class Finisher:
         self._leaving[queue].append(_Leaving(completion, claim_next, answer))
         return await answer
 
+    async def complete_group(
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None
+    ) -> Sequence[Finished | Exception]:
+        """As `Engine.complete_group`; errors are answers, and nothing is raised."""
+        try:
+            if claim_next is None:
+                return [await self._complete_alone(each, None) for each in completions]
+            if len(completions) == 1:
+                return [await self._complete_alone(completions[0], claim_next)]
+            return await self.engine.complete_group(queue, completions, claim_next)
+        except Exception as error:  # noqa: BLE001 - handed on to those whom it stands for
+            return [error] * len(completions)
+
     def _leave(self, queue: str) -> None:
         crowd = self._leaving.pop(queue)
         for start in range(0, len(crowd), MOST_TOGETHER):
@@ -44,22 +57,12 @@ class Finisher:
             call.add_done_callback(self._calls.discard)
 
     async def _call(self, queue: str, group: Sequence[_Leaving]) -> None:
-        answers: Sequence[Finished | Exception]
-        completions, claim_next = [each.completion for each in group], group[0].claim_next
-        try:
-            if len(group) == 1:
-                answers = [await self._complete_alone(completions[0], claim_next)]
-            else:
-                answers = await self._engine.complete_group(queue, completions, claim_next)
-        except Exception as error:  # noqa: BLE001 - handed on to those whom it stands for
-            answers = [error] * len(group)
+        answers = await self.complete_group(queue, [each.completion for each in group], group[0].claim_next)
         for each, answer in zip(group, answers, strict=True):
             _hand_over(answer, each.answer)
 
     async def _complete_alone(self, each: Completion, claim_next: ClaimRequest | None) -> Finished:
-        return await self._engine.complete(
-            each.job, each.result, mark=each.mark, keep=each.keep, claim_next=claim_next
-        )
+        return await self.engine.complete(each.job, each.result, mark=each.mark, keep=each.keep, claim_next=claim_next)
 
 
 def _hand_over(answer: Finished | Exception, waiting: asyncio.Future[Finished]) -> None:

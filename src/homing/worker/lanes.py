@@ -1,8 +1,8 @@
-"""Slots and claims: every queue of a worker has a lane; one blocking wait wakes those that have a free slot."""
+"""Owner and claims: every queue of a worker has a lane; one blocking wait wakes those that have a free slot."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from homing.clock import Clock
 from homing.errors import ServerUnavailable
@@ -10,10 +10,12 @@ from homing.ids import new_token
 from homing.queue.job import ClaimedJob
 from homing.queue.port import MOST_TOGETHER, ClaimRequest, Engine, Finished, Idle, Limit
 from homing.service import Progress
+from homing.worker.slot import Owner
 
 log = logging.getLogger("homing.worker")
 
-Execute = Callable[[ClaimedJob, Callable[[], ClaimRequest | None]], Awaitable[Finished]]
+Begin = Callable[[Sequence[ClaimedJob], Owner], None]
+"""How jobs that were claimed are begun; the lane hears of every end."""
 
 POLL_SECONDS = 5.0
 """The net under the wait: how often an idle lane claims although nothing woke it, a limited one included: its limit may be gone."""
@@ -28,7 +30,7 @@ STREAK_SECONDS = 0.05
 class Lane:
     """One queue's slots in this worker.
 
-    `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will
+    `running`: its slots that are taken; `emptied` is set while there are none. `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will
     last; never, when there is none.
     """
 
@@ -39,7 +41,7 @@ class Lane:
         concurrency: int,
         limit: Limit | None,
         engine: Engine,
-        execute: Execute,
+        begin: Begin,
         lease_seconds: float,
         worker: str,
         clock: Clock,
@@ -49,12 +51,14 @@ class Lane:
         self.concurrency = concurrency
         self._limit = limit
         self._engine = engine
-        self._execute = execute
+        self._begin = begin
         self._lease_seconds = lease_seconds
         self._worker = worker
         self._clock = clock
         self._on_change = on_change
-        self._runs: set[asyncio.Task[None]] = set()
+        self.running = 0
+        self.emptied = asyncio.Event()
+        self.emptied.set()
         self.open = True
         self.resume_at: float = 0.0
         self.watched_until: float = float("inf")
@@ -64,13 +68,8 @@ class Lane:
 
     @property
     def free(self) -> int:
-        """Slots without a run."""
-        return self.concurrency - len(self._runs)
-
-    @property
-    def runs(self) -> frozenset[asyncio.Task[None]]:
-        """The runs in progress."""
-        return frozenset(self._runs)
+        """Owner without a job."""
+        return self.concurrency - self.running
 
     def has_room(self) -> bool:
         """Whether a slot is free, and may be filled."""
@@ -101,38 +100,39 @@ class Lane:
             self._continue(wanted)
             if first and claims.jobs:
                 self.resume_at = self._clock.monotonic() + POLL_SECONDS
-            for job in claims.jobs:
-                self._start(job)
+            self._start(claims.jobs)
             if claims.idle is not None:
                 self._rest(claims.idle)
 
-    def _start(self, job: ClaimedJob) -> None:
-        task = asyncio.create_task(self._occupy(job), name=f"slot:{self.queue}")
-        self._runs.add(task)
-        task.add_done_callback(self._leave)
+    def next_request(self) -> ClaimRequest | None:
+        """What to ask for in place of a job that ends now; nothing once the lane is closed."""
+        return self._request() if self.open else None
 
-    async def _occupy(self, job: ClaimedJob) -> None:
-        """Run a job, and then the next one that its finish claimed, until there is none."""
-        current: ClaimedJob | None = job
-        while current is not None:
-            finished = await self._execute(current, self._next_request)
-            current = finished.next if isinstance(finished.next, ClaimedJob) else None
-            if isinstance(finished.next, Idle) and self.resume_at > 0.0:  # woken meanwhile: what it heard may be older
-                self._rest(finished.next)
-            elif current is None:
-                self.wake()
-
-    def _leave(self, task: asyncio.Task[None]) -> None:
+    def left(self, answers: Sequence[Finished | None]) -> None:
+        """Begin the jobs that the ends of others have claimed; what is left of the slots is free, and may be worth a look."""
+        following = [None if answer is None else answer.next for answer in answers]
+        jobs = [job for job in following if isinstance(job, ClaimedJob)]
         had_room = self.has_room()
-        self._runs.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error(
-                "a slot of %s failed; its job comes back when its lease ends", self.queue, exc_info=task.exception()
-            )
+        self.running -= len(answers)
+        self._start(jobs)
+        if len(jobs) == len(answers):
+            return
+        idle = [each for each in following if isinstance(each, Idle)]
+        if len(jobs) + len(idle) < len(answers):
             self.wake()
+        elif self.resume_at > 0.0:  # else woken meanwhile: what it heard may be older
+            self._rest(idle[-1])
         is_watched = had_room and self.resume_at >= self.watched_until
         if not is_watched:
             self._on_change()
+
+    def _start(self, jobs: Sequence[ClaimedJob]) -> None:
+        self.running += len(jobs)
+        if jobs:
+            self.emptied.clear()
+            self._begin(jobs, self)
+        elif self.running == 0:
+            self.emptied.set()
 
     def _continue(self, wanted: int) -> None:
         self._wanted = 2 * wanted
@@ -143,9 +143,6 @@ class Lane:
         wait = POLL_SECONDS if idle.retry_seconds is None else min(idle.retry_seconds, POLL_SECONDS)
         self.resume_at = self._clock.monotonic() + wait
         self._limited = idle.limited
-
-    def _next_request(self) -> ClaimRequest | None:
-        return self._request() if self.open else None
 
     def _request(self) -> ClaimRequest:
         return ClaimRequest(new_token(), self._lease_seconds, self._limit, self._worker)

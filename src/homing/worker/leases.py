@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from homing.errors import HomingError, ServerUnavailable
 from homing.queue.job import Lease
@@ -46,16 +46,16 @@ class LeaseKeeper:
         """Begin to beat."""
         self._thread.start()
 
-    def hold(self, lease: Lease) -> None:
-        """Renew this lease from now on."""
+    def hold(self, leases: Iterable[Lease]) -> None:
+        """Renew these leases from now on."""
         with self._lock:
-            self._held.add(lease)
+            self._held.update(leases)
 
-    def drop(self, lease: Lease) -> None:
-        """Renew this lease no more: its run has ended. Another lease of the same job is not touched."""
+    def drop(self, leases: Collection[Lease]) -> None:
+        """Renew these leases no more: their runs have ended. Other leases of the same jobs are not touched."""
         with self._lock:
-            self._held.discard(lease)
-            self._missing.discard(lease)
+            self._held.difference_update(leases)
+            self._missing.difference_update(leases)
 
     async def confirm(self, lease: Lease) -> Held:
         """Renew one lease now and say whether it is ours; errors of the engine are raised, and `ServerUnavailable` after `stop`."""

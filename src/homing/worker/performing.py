@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from homing.app.handlers import Kind
 from homing.clock import Clock
-from homing.errors import ServerUnavailable
 from homing.ledger.gate import Asked
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS, Ledger
@@ -18,7 +17,7 @@ from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure, ref
 from homing.worker.gating import Gatekeeper
 from homing.worker.once_in_thread import perform_in_thread
 from homing.worker.run import Run
-from homing.worker.settling import Settler, kept_result, settle_call
+from homing.worker.settling import Settled, Settler, kept_result, settle_call
 from homing.worker.transactions import (
     AnySource,
     HandlerTransaction,
@@ -49,18 +48,8 @@ class AtLeastOnce:
         return ending
 
     async def settle(self, run: Run, result: str) -> None:
-        """The effect has happened, so that this is not given up while the process lives: the lease is renewed meanwhile."""
-        wait_seconds = 0.1
-        while True:
-            try:
-                await self._settler.settle(run, result)
-            except ServerUnavailable as error:
-                if wait_seconds == 0.1:
-                    log.warning("job %s is done and waits to be settled: %s", run.job.lease.job_id, error)
-                await asyncio.sleep(wait_seconds)
-                wait_seconds = min(wait_seconds * 2, 5.0)
-            else:
-                return
+        """The effect has happened: until the database has it."""
+        await self._settler.settle_surely([Settled(run, result)])
 
 
 class Once:

@@ -2,12 +2,15 @@
 
 import logging
 import time
+from collections.abc import Sequence
 
 from homing.clock import Clock
+from homing.config.logs import Line, log_context, only_writer
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Completed, HeldBack, Outcome, Waiting, outcome_name
 from homing.queue.port import Finished, Held
 from homing.worker.run import Run
+from homing.worker.slot import Done
 
 log = logging.getLogger("homing.worker")
 
@@ -48,6 +51,20 @@ class Reporter:
             },
         )
 
+    def report_completed(self, done: Sequence[Done], now: float) -> None:
+        """Write the lines of runs that completed together, now (monotonic). Where only our own log hears of them, no records are made."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        writer = only_writer(log)
+        if writer is None:
+            for each in done:
+                token = log_context.set(each.slot.fields)
+                self.report(each.run.job, each.run, each.outcome, each.finished, now - each.slot.started)
+                log_context.reset(token)
+            return
+        wall = self._clock.now().timestamp()
+        writer.write("INFO", log.name, [_line(each, now - each.slot.started, wall) for each in done])
+
     def _write(self, level: int, values: tuple[object, ...], fields: dict[str, object]) -> None:
         if logging.getLogRecordFactory() is not logging.LogRecord:
             log.log(level, _MESSAGE, *values, extra=fields)
@@ -65,3 +82,19 @@ class Reporter:
             **fields,
         }
         log.handle(record)
+
+
+def _line(done: Done, seconds: float, wall: float) -> Line:
+    """As `report` makes it."""
+    job, name, held = done.run.job, done.outcome.how, done.finished.held
+    age_seconds = wall - job.timestamp_ms / 1000
+    lost = "" if held is Held.HELD else f" (lease {held.value})"
+    message = f"{done.run.consumer} {name} in {seconds:.3f} s, age {age_seconds:.3f} s, attempt {job.attempt}{lost}"
+    own = {
+        "outcome": name,
+        "duration_s": round(seconds, 6),
+        "age_s": round(age_seconds, 3),
+        "stalls": job.stalls,
+        "starts": job.starts,
+    }
+    return Line(message, {**done.slot.fields, **own})

@@ -56,6 +56,8 @@ class Run:
     """
 
     case: Case
+    job: ClaimedJob = field(init=False)
+    handler: Handler = field(init=False)
     event: Event
     envelope: Envelope
     trace_id: str
@@ -70,15 +72,8 @@ class Run:
     _running: Running | None = field(default=None, repr=False)
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
-    @property
-    def job(self) -> ClaimedJob:
-        """The claimed job."""
-        return self.case.job
-
-    @property
-    def handler(self) -> Handler:
-        """The handler that runs it."""
-        return self.case.handler
+    def __post_init__(self) -> None:
+        self.job, self.handler = self.case.job, self.case.handler
 
     @property
     def trace(self) -> Trace:
@@ -138,6 +133,12 @@ class Run:
     def ended(self) -> bool:
         """Whether the handler does nothing any more."""
         return self._running is None or self._running.done()
+
+    def hand_to(self, running: Running) -> None:
+        """Take the handler at work, which `cancel` ends; whoever runs it hears of its end by itself."""
+        self._running = running
+        if self.cause is not None:
+            running.cancel()
 
     def watch(self, running: Running) -> asyncio.Future[None]:
         """Take the handler at work, which `cancel` ends; a run that was cancelled before it began ends at once. Done once the run is told to end."""

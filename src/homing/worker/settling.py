@@ -1,14 +1,19 @@
 """Settling: in the handler's transaction, or in groups right after handlers that ran without one."""
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
 from homing.worker.spans import settle_spans
+
+log = logging.getLogger("homing.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +32,30 @@ class Settler:
         self._deliveries: Coalescer[Settled, None] = Coalescer(self._settle_deliveries)
         self._jobs: Coalescer[Settled, None] = Coalescer(self._settle_jobs)
 
-    async def settle(self, run: Run, result: str) -> None:
-        """Mark the delivery done; committed when this returns. `ServerUnavailable` leaves it unknown: ask again."""
-        group = self._jobs if run.generation is None else self._deliveries
-        await group.ask(Settled(run, result))
+    async def settle_surely(self, group: Sequence[Settled]) -> None:
+        """Mark deliveries done; committed when this returns.
+
+        Their effects have happened, so that this is not given up while the process lives: their leases are renewed meanwhile.
+        """
+        wait_seconds = 0.1
+        while True:
+            try:
+                await self._settle(group)
+            except ServerUnavailable as error:
+                if wait_seconds == 0.1:
+                    for each in group:
+                        log.warning("job %s is done and waits to be settled: %s", each.run.job.lease.job_id, error)
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(wait_seconds * 2, 5.0)
+            else:
+                return
+
+    async def _settle(self, group: Sequence[Settled]) -> None:
+        jobs = [each for each in group if each.run.generation is None]
+        if len(jobs) < len(group):
+            await self._deliveries.ask_all([each for each in group if each.run.generation is not None])
+        if jobs:
+            await self._jobs.ask_all(jobs)
 
     async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
         with settle_spans(settled.run for settled in group):

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -45,7 +46,9 @@ from homing.worker.ledger_outage import LedgerOutage
 from homing.worker.parking import Unparker
 from homing.worker.rescuing import Rescuer
 from homing.worker.run import Cause
+from homing.worker.settling import Settler
 from homing.worker.spans import RunSpans
+from homing.worker.ticking import Ticker
 from homing.worker.transactions import AnySource, check_sources, find_sources
 
 log = logging.getLogger("homing.worker")
@@ -115,16 +118,21 @@ class Worker:
         catalogue = Catalogue(handlers)
         dead_letters = DeadLetters(self._ledger, self.metrics)
         gate = Gatekeeper(self._ledger, dead_letters)
+        callers = self._callers()
         self._executor = Executor(
             engine=self._engine,
             catalogue=catalogue,
-            guarantees=self._guarantees(gate, sources),
+            guarantees=self._guarantees(gate, sources, callers),
+            gate=gate,
+            settler=Settler(self._ledger),
+            caller=callers[0],
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
             ledger_id=self._ledger.ledger_id,
             clock=self._clock,
             counter=RunCounter(self.metrics, self._clock, self._ledger),
             spans=RunSpans(self._engine, self._settings.trace_relation),
+            ticker=Ticker(self._engine, self.metrics, [one.schedule.id for one in self._app.schedules]),
             on_interrupted=lambda: self._outage.doubt(),  # noqa: PLW0108 - it is made after the lanes, and those after this
         )
         self._lanes = [self._lane(queue) for queue in queues]
@@ -142,6 +150,7 @@ class Worker:
         begin_series(self._app, self.metrics)
         self._leases.start()
         with log_fields(app=self._app.name, worker=self.name):  # what the loops start, runs included, inherits them
+            self._executor.take_context()
             for loop in self._loops:
                 loop.start()
         log.info("worker %s serves %s", self.name, ", ".join(f"{x.queue}:{x.concurrency}" for x in self._lanes))
@@ -171,7 +180,7 @@ class Worker:
     @property
     def running(self) -> int:
         """Jobs that are running now."""
-        return sum(len(lane.runs) for lane in self._lanes)
+        return sum(lane.running for lane in self._lanes)
 
     @property
     def stuck(self) -> int:
@@ -186,7 +195,7 @@ class Worker:
     @property
     def slots(self) -> Mapping[str, Slots]:
         """By queue: how many jobs run, and how many may."""
-        return {lane.queue: Slots(len(lane.runs), lane.concurrency) for lane in self._lanes}
+        return {lane.queue: Slots(lane.running, lane.concurrency) for lane in self._lanes}
 
     @property
     def doubts_ledger(self) -> bool:
@@ -237,14 +246,17 @@ class Worker:
                     slots,
                 )
 
-    def _guarantees(
-        self, gate: Gatekeeper, sources: Mapping[tuple[Any, Kind], AnySource]
-    ) -> Mapping[GuaranteeName, Guarantee]:
-        """Suspects run alone: those that have a child of their own anyway, in one that no other job has used."""
+    def _callers(self) -> list[Caller]:
+        """What calls the handlers of ordinary jobs, and those of suspects."""
         self._children = [Children(self._settings), Children(self._settings, Recycling(max_jobs=1))]
         timeout_seconds = self._settings.attempt_timeout.total_seconds()
         flows = Flows(self._engine, self._ledger, Routes(self._app.routes))
-        callers = [Caller(self._provider, timeout_seconds, children, flows.of) for children in self._children]
+        return [Caller(self._provider, timeout_seconds, children, flows.of) for children in self._children]
+
+    def _guarantees(
+        self, gate: Gatekeeper, sources: Mapping[tuple[Any, Kind], AnySource], callers: Sequence[Caller]
+    ) -> Mapping[GuaranteeName, Guarantee]:
+        """Suspects run alone: those that have a child of their own anyway, in one that no other job has used."""
         ordinary, fresh = (
             make_guarantees(ledger=self._ledger, gate=gate, sources=sources, caller=caller, clock=self._clock)
             for caller in callers
@@ -260,7 +272,7 @@ class Worker:
             concurrency=asked or queue.concurrency or self._settings.worker_concurrency,
             limit=None if queue.limit is None else queue.limit.limit(),
             engine=self._engine,
-            execute=self._executor.execute,
+            begin=self._executor.begin,
             lease_seconds=self._settings.lease.total_seconds(),
             worker=self.name,
             clock=self._clock,
@@ -272,11 +284,12 @@ class Worker:
         return Rescuer(queue, self._engine, catalogue, self.metrics, interval_seconds=seconds).loop
 
     async def _wait_for_runs(self, seconds: float) -> int:
-        runs = {run for lane in self._lanes for run in lane.runs}
-        if not runs:
-            return 0
-        _, left = await asyncio.wait(runs, timeout=seconds)
-        return len(left)
+        """Whether any are left, and how many."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for lane in self._lanes:
+                    await lane.emptied.wait()
+        return self.running
 
     def _on_taken(self, lease: Lease) -> None:
         if self._executor.cancel(lease, Cause.LEASE_LOST):

@@ -45,11 +45,9 @@ class RedisGrouping(RedisLeasing):
         """
         alone = _for_the_official_script(completions)
         together = [each for place, each in enumerate(completions) if place not in alone]
-        answers = await asyncio.gather(
-            self._complete_together(self._keys(queue), together, claim_next),
-            *(self._complete_alone(completions[place], claim_next) for place in sorted(alone)),
-        )
-        moved, by_themselves = iter(answers[0]), iter(answers[1:])
+        apart = asyncio.gather(*(self._complete_alone(completions[place], claim_next) for place in sorted(alone)))
+        moved = iter(await self._complete_together(self._keys(queue), together, claim_next))  # sent before the others
+        by_themselves = iter(await apart)
         return [next(by_themselves if place in alone else moved) for place in range(len(completions))]
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,169 @@
+"""Plain runs, from claim to end in groups: gated by one statement, settled by one, finished by one call that claims the next group.
+
+Plain is what needs nothing else: an `async def` handler without a transaction. In between each run is on its own, in a task of its own, and takes
+as long as it takes; those that return in the same turn of the loop go on together. Nothing waits for a group to fill: a lone run is a group of one.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from homing.errors import ServerUnavailable
+from homing.ledger.gate import SUSPECT_STALLS
+from homing.ledger.gate import Run as MayRun
+from homing.queue.job import Lease
+from homing.queue.outcome import Completed
+from homing.queue.port import MOST_TOGETHER, Finished
+from homing.worker.calling import Caller
+from homing.worker.context import Surroundings
+from homing.worker.deadlines import Deadlines
+from homing.worker.ending import completion_of
+from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure
+from homing.worker.finishing import Finisher
+from homing.worker.gating import Gatekeeper
+from homing.worker.handling import Handling
+from homing.worker.run import Run
+from homing.worker.settling import Settled, Settler
+from homing.worker.slot import Done, Owner, Slot
+
+Conclude = Callable[[Slot, Run, Ending | Completed], None]
+"""What is done with a run that did not simply return, or whose engine did not answer: it is judged and ended alone."""
+
+Spawn = Callable[[Coroutine[Any, Any, None], Sequence[Slot]], None]
+"""How work for some slots is begun: what fails of it unexpectedly gives them free."""
+
+Leave = Callable[[Sequence[Done]], None]
+"""What is done with runs that are finished: counted, reported, and their slots given free."""
+
+
+def is_plain(run: Run) -> bool:
+    """Whether a run needs nothing but its gate, its handler and its settle."""
+    handler = run.handler
+    return (
+        handler.kind == "async"
+        and handler.guarantee == "at least once"
+        and handler.batch is None
+        and handler.policy.read_key is None
+        and not any(parameter.kind == "flow" for parameter in handler.parameters)
+        and run.span is None
+        and run.job.deferred_failure is None
+        and run.job.stalls < SUSPECT_STALLS
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """A run whose handler has returned."""
+
+    slot: Slot
+    run: Run
+    result: str
+
+
+class Together:
+    """Performs plain runs. `runs`: the table of those that can be told to end; `conclude` or `leave` is called once for each."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gatekeeper,
+        settler: Settler,
+        caller: Caller,
+        finisher: Finisher,
+        runs: dict[Lease, Run],
+        surroundings: Surroundings,
+        spawn: Spawn,
+        conclude: Conclude,
+        leave: Leave,
+    ) -> None:
+        self._gate = gate
+        self._settler = settler
+        self._caller = caller
+        self._finisher = finisher
+        self._runs = runs
+        self._surroundings = surroundings
+        self._spawn = spawn
+        self._conclude = conclude
+        self._leave = leave
+        self._deadlines = Deadlines()
+        self._returned: list[_Returned] = []
+
+    async def begin(self, plain: Sequence[tuple[Slot, Run]]) -> None:
+        """Ask the gate for all of them, and start those that may run."""
+        for slot, run in plain:
+            self._runs[run.job.lease] = run
+            slot.fields = self._surroundings.fields_of(run)
+        try:
+            decisions = await self._gate.ask_all([run.case for _, run in plain])
+        except ServerUnavailable as error:
+            for slot, run in plain:
+                self._end(slot, run, Unsure(str(error)))
+            return
+        for (slot, run), decision in zip(plain, decisions, strict=True):
+            if not isinstance(decision, MayRun):
+                self._end(slot, run, Stopped(decision))
+            elif run.cause is not None:
+                self._end(slot, run, Raised(asyncio.CancelledError(), run.cause))
+            else:
+                self._start(slot, run)
+
+    def _start(self, slot: Slot, run: Run) -> None:
+        try:
+            arguments = self._caller.arguments(run, None)
+        except Exception as error:  # noqa: BLE001 - what the application provides is not there: the run's failure
+            self._end(slot, run, Raised(error))
+            return
+        run.hand_to(
+            Handling(
+                run,
+                arguments,
+                timeout_seconds=self._caller.timeout_seconds(run),
+                deadlines=self._deadlines,
+                context=self._surroundings.of(run, slot.fields),
+                on_end=partial(self._end, slot, run),
+            )
+        )
+
+    def _end(self, slot: Slot, run: Run, ending: Ending) -> None:
+        if not isinstance(ending, Returned):
+            del self._runs[run.job.lease]
+            self._conclude(slot, run, ending)
+            return
+        if not self._returned:
+            asyncio.get_running_loop().call_soon(self._go_on, context=Context())
+        self._returned.append(_Returned(slot, run, ending.result))
+
+    def _go_on(self) -> None:
+        """Let what has returned in this turn go on together, each lane's for itself."""
+        returned, self._returned = self._returned, []
+        by_owner: dict[Owner, list[_Returned]] = defaultdict(list)
+        for each in returned:
+            by_owner[each.slot.owner].append(each)
+        for owner, crowd in by_owner.items():
+            for start in range(0, len(crowd), MOST_TOGETHER):
+                group = crowd[start : start + MOST_TOGETHER]
+                self._spawn(self._finish(owner, group), [each.slot for each in group])
+
+    async def _finish(self, owner: Owner, group: Sequence[_Returned]) -> None:
+        await self._settler.settle_surely([Settled(each.run, each.result) for each in group])
+        for each in group:
+            del self._runs[each.run.job.lease]
+            if each.slot.notes is not None:
+                await each.slot.notes.close()
+        outcomes = [Completed(each.result) for each in group]
+        completions = [
+            completion_of(each.run.job, outcome, each.run.handler.policy)
+            for each, outcome in zip(group, outcomes, strict=True)
+        ]
+        answers = await self._finisher.complete_group(owner.queue, completions, owner.next_request())
+        done: list[Done] = []
+        for each, outcome, answer in zip(group, outcomes, answers, strict=True):
+            if isinstance(answer, Finished):
+                done.append(Done(each.slot, each.run, outcome, answer))
+            else:
+                self._conclude(each.slot, each.run, outcome)
+        self._leave(done)
