@@ -99,8 +99,9 @@ class Lookout:
             self._error = str(error)
             raise
         except HomingError as error:
+            if self._error != str(error):
+                log.warning("nothing can be seen: %s", error)
             self._error = str(error)
-            log.warning("%s", error)
         finally:
             self._turn()
         return Progress.REST
@@ -137,7 +138,8 @@ class Lookout:
         if error is not None or self._status is None:
             text = error or "the first look is not taken yet"
             level = Level.ATTENTION if error is None else Level.STALLED
-            verdict = Verdict(level, (Reason(level, text, "what is shown below may be old; it goes on by itself"),))
+            old = "what is shown below is old; " if self._status is not None else ""
+            verdict = Verdict(level, (Reason(level, text, f"{old}this page goes on by itself"),))
             return Seen(verdict=verdict, status=self._status, error=text, at=self._at())
         return Seen(verdict=self._status.verdict, status=self._status, at=self._at(), paces=self._paces)
 

@@ -16,6 +16,7 @@ from homing.dashboard.access import Access, Identity
 from homing.dashboard.guard import path_of
 from homing.dashboard.lookout import Lookout
 from homing.dashboard.masking import Masks
+from homing.dashboard.navigation import Mark, marks_of
 from homing.dashboard.query import Query
 from homing.dashboard.seals import NOTE_SECONDS, Seals
 from homing.dashboard.throttle import Throttle
@@ -95,6 +96,11 @@ class Visit:
         """What the reader chose with the switch: `auto` follows the machine."""
         chosen = self.request.cookies.get(THEME_COOKIE, "auto")
         return chosen if chosen in ("light", "dark") else "auto"
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """What waits for somebody, by the path of its place."""
+        return marks_of(self.desk.lookout.seen())
 
     def asset(self, name: str) -> str:
         """The address of a file that browsers load, which changes with its content."""
