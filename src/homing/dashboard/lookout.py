@@ -147,6 +147,7 @@ class Lookout:
         before = self._status
         status = await read_status(ledger, self._servers.engine, None if before is None else before.overview)
         paces: tuple[Pace, ...] = ()
+        is_first = self._work is None
         if self._work is None:
             self._work = await read_open_work(ledger)
         else:
@@ -154,7 +155,8 @@ class Lookout:
         self._status, self._error = status, None
         self._paces = {pace.consumer: pace for pace in paces}
         self._looked_at = self._clock.monotonic()
-        self._remember(status)
+        if not is_first:  # a pace is told by two looks
+            self._remember(status)
 
     def _remember(self, status: Status) -> None:
         self.samples.append(
