@@ -37,7 +37,7 @@ function read(value) {
   if (Array.isArray(value)) return value.map(read);
   if (value === null || typeof value !== "object") return value;
   if ("$ref" in value) return wanted(value.$ref);
-  if ("$code" in value) return new Function("bullmq", "gate", `return (${value.$code})`)(bullmq, gate);
+  if ("$code" in value) return new Function("bullmq", "load", "gate", `return (${value.$code})`)(bullmq, load, gate);
   if ("$error" in value) return readError(value.$error);
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, read(inner)]));
 }
