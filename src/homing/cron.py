@@ -107,7 +107,7 @@ class Cron:
         return (wall - offset).replace(tzinfo=UTC)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # a parsed pattern takes ten kilobytes
 def parse_cron(pattern: str, zone: str = "UTC") -> Cron:
     """Read a pattern: names of days and months, lists, ranges, steps, `L`, `#`, `?`, and `@daily` and its like.
 

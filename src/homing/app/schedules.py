@@ -77,6 +77,8 @@ def declare(
         limit=when.limit,
         immediate=when.immediate,
     )
+    if not schedule.is_whole:
+        raise RegistrationError(f"{where} has times or numbers that are none: {when}")
     return DeclaredSchedule(queue=queue, schedule=schedule, location=handler.location)
 
 

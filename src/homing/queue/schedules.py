@@ -20,7 +20,7 @@ MOST_MISSED = 1_000
 """Missed ticks that are counted one by one; more are as many."""
 
 _TICK = "repeat:"
-_MOST = 2**53
+_MOST = 32_503_680_000_000  # milliseconds until the year 3000: no calendar ends on the way to a later tick
 _LAST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z
 
 
@@ -82,7 +82,7 @@ class Schedule:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it means anything, and can be written down: anybody may have made it in an engine."""
+        """Whether it means something that can be written down and reckoned with: anybody may have made it in an engine."""
         numbers = (self.every_ms, self.start_ms, self.end_ms, self.limit)
         texts = (self.id, self.job_name, self.data, self.options, self.cron or "", self.zone)
         return (
@@ -91,6 +91,11 @@ class Schedule:
             and all(number is None or 0 < number < _MOST for number in numbers)
             and not any("\0" in text for text in texts)
         )
+
+    def check_readable(self) -> None:
+        """Raise a `ValueError` that says what is wrong with its pattern, where we cannot tell its times."""
+        if self.every_ms is None:
+            _ = self.parsed
 
     @property
     def parsed(self) -> Cron:

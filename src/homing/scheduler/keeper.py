@@ -154,13 +154,14 @@ class Keeper:
                 log.warning("schedule %s of queue %s had no next tick: it has one again", tick.schedule, queue)
 
     def _goes_on(self, row: Row, now_ms: int) -> bool:
-        """Whether there is a next tick, and we can tell when."""
+        """Whether there may be a next tick, and we can tell when."""
         schedule = schedule_of(row)
         try:
-            return schedule.first(now_ms, ticks_run(row, now_ms)) is not None
+            schedule.check_readable()
         except ValueError as error:
             self._say_unreadable(row["queue"], schedule.id, error)
             return False
+        return not schedule.is_over(now_ms, ticks_run(row, now_ms))
 
     def _say_unreadable(self, queue: str, name: str, error: ValueError) -> None:
         """Once: a pattern that Node's library reads and ours does not stays as it is until somebody changes it."""

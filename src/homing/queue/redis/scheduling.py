@@ -1,6 +1,7 @@
 """Schedules in BullMQ's own records and scripts, so that Node's workers and ours take turns at the ticks of one schedule."""
 
 import json
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,8 @@ class RedisScheduling(RedisLooking):
     ) -> list[Upserted]:
         """Make the queue hold these schedules. What another process changes between our look and our word is looked at again."""
         upsert = _Upsert(past or {})
-        left = {schedule.id: schedule for schedule in schedules}
+        begin = random.randrange(max(1, len(schedules)))  # noqa: S311 - processes that start at once do not all begin with the same ones
+        left = {schedule.id: schedule for schedule in (*schedules[begin:], *schedules[:begin])}
         for _ in range(_MOST_TRIES):
             for start in range(0, len(left), PAGE_SCHEDULES):
                 await self._upsert_page(queue, list(left.values())[start : start + PAGE_SCHEDULES], upsert)
