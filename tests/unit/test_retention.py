@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homing import FOREVER, Event, Homing, Keep
+from homing import FOREVER, Event, Flow, Homing, Keep
 from homing.app.options import DEFAULTS
 from homing.app.retention import Contract, check_retention, outliving_jobs
 from homing.cli.main import main
@@ -40,6 +40,19 @@ def test_the_shipped_windows() -> None:
     assert DEFAULTS.keep_failed == Keep(age=days(14))
     assert DEFAULTS.deadline == days(14)
     assert contract(other_producers=True) == Contract((), ())
+
+
+def test_what_children_have_done_is_remembered_as_long_as_their_parent_may_wait() -> None:
+    """A parent whose deadline is longer than the inbox window is refused, and so the child that would be done again; a shorter one is not."""
+    app = Homing("test")
+
+    @app.queue("mail", deadline=days(31)).handler("send", on=Paid, at_least_once=True)
+    async def send(event: Paid, flow: Flow) -> None:
+        """Send, once others have."""
+
+    (error,) = check_retention(app.queues, app.handlers, Retention()).errors
+    assert "waits for children until its deadline of 31d, and HOMING_RETENTION__INBOX is 30d" in error
+    assert check_retention(app.queues, app.handlers, Retention(inbox=days(31))).errors == ()
 
 
 @pytest.mark.parametrize(

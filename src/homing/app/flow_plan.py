@@ -84,13 +84,19 @@ class Routes:
 
 def plan(routes: Routes, above: Above, children: Sequence[Child]) -> tuple[Planned, ...]:
     """The children of a job, in order, each with what is below it; `FlowError` for what cannot be."""
+    if len(children) > MOST_JOBS:
+        raise _too_many(len(children))
     planned = tuple(_plan_one(routes, above, child) for child in children)
     keys = [child.key for child in planned]
     if double := next((key for key in keys if keys.count(key) > 1), None) if len(set(keys)) < len(keys) else None:
         raise FlowError(f"two children are called {double!r}: give each a key that is always its own")
     if (number := sum(1 for child in planned for _ in child.jobs)) > MOST_JOBS:
-        raise FlowError(f"a flow of {number:,} jobs is more than {MOST_JOBS:,}: let each child fan out in its own turn")
+        raise _too_many(number)
     return planned
+
+
+def _too_many(number: int) -> FlowError:
+    return FlowError(f"a flow of {number:,} jobs is more than {MOST_JOBS:,}: let each child fan out in its own turn")
 
 
 def key_of(stem: str, job_id: str) -> str:

@@ -123,6 +123,11 @@ class Handler:
         """The parameter that takes the transaction; `None` for handlers that run at least once."""
         return next((parameter for parameter in self.parameters if parameter.kind == "transaction"), None)
 
+    @property
+    def takes_flow(self) -> bool:
+        """Whether it may wait for children."""
+        return any(parameter.kind == "flow" for parameter in self.parameters)
+
     def result_of_one(self, value: Any) -> Any:
         """The result of the one event that it was called with, from what it returned: a batch handler returns one per event."""
         is_list = self.batch is not None and isinstance(value, (list, tuple)) and len(value) == 1

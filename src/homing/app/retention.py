@@ -33,11 +33,19 @@ def check_retention(queues: Iterable[Queue], handlers: Iterable[Handler], retent
     foreign = {queue.name for queue in queues if queue.other_producers}
     declared = list(handlers)
     return Contract(
-        errors=tuple(
-            error
-            for handler in declared
-            if handler.queue in foreign or handler.message_id is not None
-            for error in _outlived_inbox(handler, retention.inbox)
+        errors=(
+            *(
+                error
+                for handler in declared
+                if handler.queue in foreign or handler.message_id is not None
+                for error in _outlived_inbox(handler, retention.inbox)
+            ),
+            *(
+                error
+                for handler in declared
+                if handler.takes_flow
+                for error in _outwaited_inbox(handler, retention.inbox)
+            ),
         ),
         warnings=(*_idle_letters(retention), *(warning for handler in declared for warning in _evidence(handler))),
     )
@@ -71,6 +79,17 @@ def _outlived_inbox(handler: Handler, inbox: timedelta) -> Iterator[str]:
         yield (
             f"{what}, but its deadline is {deadline}: a copy that waits so long would run again; lower the deadline to {window}, or "
             f"raise HOMING_RETENTION__INBOX to {deadline}"
+        )
+
+
+def _outwaited_inbox(handler: Handler, inbox: timedelta) -> Iterator[str]:
+    """What a child has done is in the inbox, and must be remembered as long as its parent may wait for the others."""
+    deadline_seconds = handler.policy.deadline_seconds
+    if deadline_seconds > inbox.total_seconds():
+        window, deadline = describe_seconds(inbox.total_seconds()), describe_seconds(deadline_seconds)
+        yield (
+            f"{handler.consumer} waits for children until its deadline of {deadline}, and HOMING_RETENTION__INBOX is {window}: a child that was "
+            f"done would be forgotten, and done again after a flush; lower the deadline to {window}, or raise HOMING_RETENTION__INBOX to {deadline}"
         )
 
 
