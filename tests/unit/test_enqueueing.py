@@ -43,7 +43,8 @@ def test_an_event_travels_in_the_envelope_that_handlers_read() -> None:
     assert (envelope.trace_id, envelope.traceparent, envelope.delivery) == ("t-1", PARENT, None)
     assert (job.id, job.traceparent) == (f"send.{event.event_id}", PARENT)
     assert (job.attempts, job.keep_completed.count) == (3, 7)
-    assert make_job("send", event, read_options({}), POLICY).id == job.id
+    again = make_job("send", event, read_options({}), POLICY)
+    assert (again.id, unseal(again.data).trace_id, again.traceparent) == (job.id, None, None)
 
 
 def test_an_object_for_others_travels_as_it_is() -> None:

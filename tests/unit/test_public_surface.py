@@ -76,7 +76,6 @@ SURFACE = {
         "QueueTerms",
         "ShownJob",
         "Terms",
-        "in_time",
         "make_engine",
         "make_job",
         "read_options",

@@ -19,7 +19,6 @@ from homing.client import (
     JobState,
     QueueTerms,
     Terms,
-    in_time,
     make_job,
     read_options,
 )
@@ -38,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _READ = "nothing was changed"
-_DONE = "whether it was done is not known: look, or say it again"
+_DONE = "whether it was done is not known, say it again"
 
 
 class ClientSource(Protocol):
@@ -120,24 +119,29 @@ class EnqueueingQueue:
         self, state: JobState, *, after: str | None = None, most: int = 100, newest_first: bool = False
     ) -> JobPage:
         """A page of the jobs of a state; `after` is that of the page before."""
-        call = self._source.client.engine.browse(self.name, state, after=after, most=most, newest_first=newest_first)
-        return await in_time(call, _READ)
+        client = self._source.client
+        call = client.engine.browse(self.name, state, after=after, most=most, newest_first=newest_first)
+        return await client.ask(call, _READ)
 
     async def counts(self) -> JobCounts:
         """Jobs by state."""
-        return await in_time(self._source.client.engine.counts(self.name), _READ)
+        client = self._source.client
+        return await client.ask(client.engine.counts(self.name), _READ)
 
     async def terms(self) -> QueueTerms:
         """What holds the queue back now: a pause, its limits."""
-        return await in_time(self._source.client.engine.terms(self.name), _READ)
+        client = self._source.client
+        return await client.ask(client.engine.terms(self.name), _READ)
 
     async def pause(self) -> None:
         """Let no worker start a job of the queue, ours or not; what runs goes on. The ledger keeps it within a second."""
-        await in_time(self._source.client.engine.push_settings(self.name, QueueSettings(paused=True)), _DONE)
+        client = self._source.client
+        await client.ask(client.engine.push_settings(self.name, QueueSettings(paused=True)), _DONE)
 
     async def resume(self) -> None:
         """Let workers start jobs again."""
-        await in_time(self._source.client.engine.push_settings(self.name, QueueSettings(paused=False)), _DONE)
+        client = self._source.client
+        await client.ask(client.engine.push_settings(self.name, QueueSettings(paused=False)), _DONE)
 
     async def clean(self, state: JobState, *, older_than: timedelta, most: int = 1_000) -> int:
         """Remove jobs that completed or failed longer ago than that, the oldest first, at most so many; how many there were."""
@@ -149,11 +153,13 @@ class EnqueueingQueue:
 
     async def standing(self, deduplication_id: str) -> JobId | None:
         """The job that counts now for a de-duplication id."""
-        return await in_time(self._source.client.engine.standing(self.name, deduplication_id), _READ)
+        client = self._source.client
+        return await client.ask(client.engine.standing(self.name, deduplication_id), _READ)
 
     async def lift(self, deduplication_id: str) -> bool:
         """Let no job count for a de-duplication id, so that the next one is added; whether one did."""
-        return await in_time(self._source.client.engine.lift(self.name, deduplication_id), _DONE)
+        client = self._source.client
+        return await client.ask(client.engine.lift(self.name, deduplication_id), _DONE)
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,6 @@
 """Jobs outside the outbox: enqueued directly, followed to their ends."""
 
-from homing.client.client import Client, Clients, in_time
+from homing.client.client import Client, Clients
 from homing.client.engines import ANSWER_SECONDS, DirectEngine, make_engine
 from homing.client.handle import Handle
 from homing.client.making import Data, JobPolicy, make_job
@@ -31,7 +31,6 @@ __all__ = [
     "QueueTerms",
     "ShownJob",
     "Terms",
-    "in_time",
     "make_engine",
     "make_job",
     "read_options",

@@ -1,10 +1,10 @@
 """Enqueueing directly: jobs that no transaction waits for, as durable as Redis."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from homing.client.ends import Ends
@@ -43,15 +43,27 @@ class Client:
     async def add(self, queue: str, jobs: Sequence[NewJob]) -> list[Added]:
         """Add jobs that were made as of `now_ms`; `ServerUnavailable` within two seconds when Redis does not take them."""
         again = f"id={str(jobs[0].id)!r}" if len(jobs) == 1 else "the same ids"
-        answer = self._add(queue, jobs)
-        return await in_time(answer, f"whether it has the job is not known: enqueue again with {again} to be sure")
+        return await self.ask(self._add(queue, jobs), f"to be sure that it is there, enqueue again with {again}")
 
     async def add_flow(self, root: JobId, tree: Callable[[int], Sequence[FlowJob]]) -> int:
         """Add a tree of jobs as of now, by the engine's clock in ms, which is returned; as `add` otherwise."""
         answer = self._add_flow(tree)
-        return await in_time(
-            answer, f"whether it has the flow is not known: enqueue again with id={str(root)!r} to be sure"
-        )
+        return await self.ask(answer, f"to be sure that it is there, enqueue again with id={str(root)!r}")
+
+    async def ask(self, answer: Awaitable[T], otherwise: str) -> T:
+        """The engine's answer, or a `ServerUnavailable` within two seconds, which says `otherwise` too.
+
+        Once it is connected, a server that is silent for that long loses the connection, which needs no timer of ours.
+        """
+        try:
+            if self.engine.is_connected:
+                return await answer
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await answer
+        except TimeoutError as error:
+            raise ServerUnavailable(f"Redis has not answered within {ANSWER_SECONDS:g} s; {otherwise}") from error
+        except ServerUnavailable as error:
+            raise ServerUnavailable(f"{error}; {otherwise}") from error
 
     async def _add_flow(self, tree: Callable[[int], Sequence[FlowJob]]) -> int:
         now_ms = await self._now_ms()
@@ -113,15 +125,6 @@ class Clients:
         client = self._by_loop.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
-
-
-async def in_time(answer: Coroutine[Any, Any, T], otherwise: str) -> T:
-    """The engine's answer, or a `ServerUnavailable` after two seconds that says what follows from the silence."""
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await answer
-    except TimeoutError as error:
-        raise ServerUnavailable(f"Redis has not answered within {ANSWER_SECONDS:g} s; {otherwise}") from error
 
 
 def _added(job: NewJob, answer: AddResult) -> Added:

@@ -20,6 +20,11 @@ class DirectEngine(SteeredEngine, Following, Protocol):
         ...
 
     @property
+    def is_connected(self) -> bool:
+        """Whether calls are sent at once."""
+        ...
+
+    @property
     def now_ms(self) -> int:
         """The engine's clock, as measured last."""
         ...

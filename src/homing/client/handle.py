@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar, cast
 
-from homing.client.client import Client, in_time
+from homing.client.client import Client
 from homing.errors import JobFailed, ResultTimeout
 from homing.ids import JobId
 from homing.queue.browse import JobState, ShownJob
@@ -15,7 +15,7 @@ from homing.queue.notes import LogPage
 
 R = TypeVar("R")
 
-_CHANGED = "whether it was done is not known: look at the job"
+_CHANGED = "whether it was done is not known, look at the job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,8 @@ class Handle(Generic[R]):
 
     async def show(self) -> ShownJob | None:
         """The job with everything that is stored of it; `None` when there is none (any more)."""
-        return await in_time(self._client().engine.show(self.queue, self.id), "nothing was changed")
+        client = self._client()
+        return await client.ask(client.engine.show(self.queue, self.id), "nothing was changed")
 
     async def state(self) -> JobState | None:
         """Where the job is; `None` when there is none (any more)."""
@@ -67,17 +68,21 @@ class Handle(Generic[R]):
 
     async def logs(self, *, first: int = 0, most: int = 100) -> LogPage:
         """Lines of the job's own log, from the line with this number."""
-        call = self._client().engine.read_lines(self.queue, self.id, first=first, most=most)
-        return await in_time(call, "nothing was changed")
+        client = self._client()
+        call = client.engine.read_lines(self.queue, self.id, first=first, most=most)
+        return await client.ask(call, "nothing was changed")
 
     async def promote(self) -> bool:
         """Let the job wait to be claimed now; `False` when it is not delayed."""
-        return await in_time(self._client().engine.promote(self.queue, self.id), _CHANGED)
+        client = self._client()
+        return await client.ask(client.engine.promote(self.queue, self.id), _CHANGED)
 
     async def retry(self) -> bool:
         """Let the job run again with all its attempts; `False` when it has not failed."""
-        return await in_time(self._client().engine.rerun(self.queue, self.id), _CHANGED)
+        client = self._client()
+        return await client.ask(client.engine.rerun(self.queue, self.id), _CHANGED)
 
     async def remove(self) -> bool:
         """Take the job away; `False` while it runs. That of an open delivery comes back: `homing jobs cancel` ends one for good."""
-        return await in_time(self._client().engine.remove(self.queue, self.id), _CHANGED)
+        client = self._client()
+        return await client.ask(client.engine.remove(self.queue, self.id), _CHANGED)

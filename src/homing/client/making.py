@@ -12,9 +12,11 @@ from homing.ids import DeliveryKey, JobId, new_event_id
 from homing.outbox.headers import causing_trace, headers_for
 from homing.queue.admission import refusal
 from homing.queue.job import KeepRule, NewJob
-from homing.trace import Trace, new_trace
+from homing.trace import Trace
 
 LONGEST_NAME = 200
+
+_NO_TRACE = Trace(trace_id="")
 
 Data = Event | Mapping[str, Any]
 """An event, which travels in the envelope that handlers read; or any JSON object, which travels as it is, for workers of others."""
@@ -40,7 +42,7 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
     """
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise EnqueueError(f"a job name has 1 to {LONGEST_NAME} characters, unlike {name!r}")
-    trace = causing_trace() or new_trace()
+    trace = causing_trace()
     job = NewJob(
         id=_own_id(name, data) if terms.id is None else terms.id,
         name=name,
@@ -54,7 +56,7 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
         priority=terms.priority,
         lifo=terms.lifo,
         deduplication=terms.deduplication,
-        traceparent=trace.traceparent,
+        traceparent=None if trace is None else trace.traceparent,
     )
     if (error := refusal(job)) is not None:
         raise EnqueueError(error)
@@ -71,9 +73,10 @@ def _own_id(name: str, data: Data) -> JobId:
     return JobId(f"{name.replace(':', '_')}.{data.event_id}")
 
 
-def _text(data: Data, trace: Trace) -> str:
+def _text(data: Data, trace: Trace | None) -> str:
+    """What no request caused has no trace id of its own: its worker names the trace after the job."""
     if isinstance(data, Event):
-        headers = headers_for(data.event_type, trace)
+        headers = headers_for(data.event_type, trace or _NO_TRACE) | ({"traceId": None} if trace is None else {})
         return dump_json({"eventId": str(data.event_id), **headers, "payload": encode_payload(data)})
     if not isinstance(data, Mapping):
         raise EnqueueError(f"{data!r} is neither an event nor a mapping: give what the job's worker reads")

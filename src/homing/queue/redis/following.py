@@ -43,6 +43,11 @@ class RedisFollowing(RedisSession):
             place = entries[-1][0].decode()
 
     @property
+    def is_connected(self) -> bool:
+        """Whether calls are sent at once."""
+        return self._main.is_connected
+
+    @property
     def now_ms(self) -> int:
         """The server's clock, as measured last."""
         return self._now_ms()
