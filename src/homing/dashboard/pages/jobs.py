@@ -9,7 +9,7 @@ from homing.queue.browse import JobState
 
 ON_A_PAGE = 50
 
-CALLS = 10
+CALLS = 2
 """How often a page asks on for a name that is rare: each call looks at a bounded number of jobs."""
 
 
