@@ -11,7 +11,7 @@ TESTS ?=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 4
 
-.PHONY: help demo soak soak-flushes test check setup interop interop-newest node bench bench-quick lock clean
+.PHONY: help demo soak soak-flushes test check setup browser screenshots interop interop-newest node bench bench-quick lock clean
 
 help:  ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -39,6 +39,12 @@ interop: setup node  ## Work with npm's BullMQ and Bull Board on one queue, both
 
 interop-newest: setup node  ## The same with the newest BullMQ 6 there is; what it finds stops nothing
 	-$(BIN)/python -m tests.interop.npm --newest && INTEROP_BULLMQ=newest $(BIN)/pytest -n 2 --dist loadfile tests/interop
+
+browser: setup  ## Use the dashboard in a headless Chromium (part of `make test`; left out where there is none)
+	$(BIN)/pytest tests/browser
+
+screenshots: setup  ## Take pictures of every page of the dashboard, light, dark and narrow (SCREENSHOTS=folder)
+	$(BIN)/pytest tests/browser -k every_page
 
 node: setup
 	@$(BIN)/python -m tests.interop.npm
