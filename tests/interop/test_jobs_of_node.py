@@ -1,15 +1,19 @@
 """Node produces, we run: whatever BullMQ can ask for with a job is honoured here, and Node sees what became of it."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from homing import Event, Homing, Job, PermanentError, Retry, backoff
 from homing.config.settings import Settings
 from homing.durations import milliseconds
+from homing.ids import JobId
+from homing.queue.redis import RedisEngine
 from tests.interop.node import Made, Node
 from tests.system import quick, running
 from tests.waiting import until
 
+HOUR_MS = 3_600_000
 STATE = "async (queue, id) => { const job = await bullmq.Job.fromId(queue, id); return [await job.getState(), job.attemptsMade, job.returnvalue, job.failedReason]; }"
 JITTERED = Retry(attempts=3, backoff=backoff.exponential(milliseconds(20), jitter=0.5))
 
@@ -108,3 +112,20 @@ async def test_failures_of_nodes_jobs_are_told_to_node(node: Node, settings: Set
     assert found["r"] == ["failed", 1, None, "PermanentError: never to π"]
     assert [seen.count(("f", attempt)) for attempt in (1, 2, 3)] == [1, 1, 1]
     assert [(letter["job_id"], letter["kind"]) for letter in letters] == [("r", "failed")]
+
+
+async def test_a_rescheduled_job_of_node_is_late_here(node: Node, engine: RedisEngine) -> None:
+    """A newer option of BullMQ's, of which our scripts know nothing: the job that stands comes due when Node said last."""
+    queue = await node.queue("mail")
+    for hours in (1, 3):
+        options = {
+            "jobId": f"after-{hours}",
+            "delay": hours * HOUR_MS,
+            "deduplication": {"id": "one", "reschedule": True},
+        }
+        job = await queue.call("add", "greet", envelope(), options)
+        assert job.fields["id"] == "after-1"
+    shown = await engine.show("mail", JobId("after-1"))
+    assert shown is not None
+    assert shown.due_at is not None
+    assert shown.due_at - datetime.now(UTC) > timedelta(hours=2)
