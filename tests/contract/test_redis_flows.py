@@ -97,3 +97,11 @@ async def test_scripts_that_the_server_forgot_are_sent_again(engine: RedisEngine
     raw.script_flush()
     await flow(engine, "p1", "p2")
     assert (await engine.family("bills", BILL.id)).pending_count == 2
+
+
+async def test_a_ghost_is_no_child(engine: RedisEngine, raw: Any, redis_prefix: str) -> None:
+    """A hash that a claim of a lost job left behind makes way for the job that is to be waited for."""
+    raw.hset(f"{redis_prefix}:parcels:p1", mapping={"processedOn": 1, "ats": 1})
+    await flow(engine, "p1")
+    assert raw.lrange(f"{redis_prefix}:parcels:wait", 0, -1) == ["p1"]
+    assert raw.hget(f"{redis_prefix}:parcels:p1", "name") == "send"

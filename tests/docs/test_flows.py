@@ -46,7 +46,7 @@ async def test_the_page_does_what_it_says(
             await page["app"].close()
     assert result == '["VN-A7-1", "VN-A7-2"]'
     shown, explained = said
-    assert re.search(r"→ orders: \S+ waiting-children\n    parcels: \S+/parcel-1 waiting\n", shown)
+    assert re.search(r"→ orders: \S+ waiting-children\n    parcels: \S+~parcel-1 waiting\n", shown)
     assert "waits for 2 of its 2 children" in explained
     assert "queue paused" in explained
 

@@ -84,7 +84,7 @@ def bill_job(event: Paid) -> JobId:
 
 def child_job(event: Paid, key: str) -> JobId:
     """The job of one of its parcels."""
-    return JobId(f"{event.event_id}.bills.bill/{key}")
+    return JobId(f"{event.event_id}.bills.bill~{key}")
 
 
 async def state_of(system: System, event: Paid) -> str | None:

@@ -28,8 +28,8 @@ from homing.trace import Trace
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _POLICIES = ("fail", "continue", "ignore", "remove")
 
-LEVEL = "/"
-"""Between the id of a job and the key of its child, in the child's id."""
+LEVEL = "~"
+"""Between the id of a job and the key of its child, in the child's id: in no key, and as it is in an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

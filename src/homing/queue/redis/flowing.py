@@ -1,6 +1,5 @@
 """Flows: a tree of jobs is added in one transaction, and what its jobs are to each other is read back."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -37,7 +36,7 @@ class RedisFlowing(RedisAdding, RedisLeasing, RedisLooking):
         refused = refused_flow(jobs)
         if refused is not None:
             return refused
-        existing = await self._existing(jobs)
+        existing = await self._named(jobs)
         fresh = [one for one, exists in zip(jobs, existing, strict=True) if not exists]
         families = list(self._families(jobs, existing))
         calls = [*(self._add_node(one) for one in fresh), *(call for _, call in families)]
@@ -114,11 +113,15 @@ class RedisFlowing(RedisAdding, RedisLeasing, RedisLooking):
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _existing(self, jobs: Sequence[FlowJob]) -> list[bool]:
-        """Which of them have a job already; a ghost is none, and goes first."""
+    async def _named(self, jobs: Sequence[FlowJob]) -> list[bool]:
+        """Which of them have a job already. A ghost is none: it is taken away, or the add would take it for one."""
         keys = [self._keys(one.queue).part(one.job.id) for one in jobs]
-        names = await asyncio.gather(*(self._main.call("HEXISTS", key, "name") for key in keys))
-        return [bool(exists) for exists in names]
+        found = await self._together(*(("HEXISTS", key, "name") for key in keys), *(("EXISTS", key) for key in keys))
+        named, there = found[: len(jobs)], found[len(jobs) :]
+        for one, is_named, is_there in zip(jobs, named, there, strict=True):
+            if is_there and not is_named:
+                await self.remove(one.queue, one.job.id)
+        return [bool(is_named) for is_named in named]
 
     def _add_node(self, one: FlowJob) -> ScriptCall:
         keys = self._keys(one.queue)
