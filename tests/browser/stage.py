@@ -15,9 +15,12 @@ from homing.config.settings import Settings
 from homing.dashboard.access import Access
 from homing.dashboard.app import Dashboard
 from homing.dashboard.users import Users, make_user, write_user
+from homing.deadletters.campaign import Terms
+from homing.deadletters.campaigns import Campaigns
+from homing.deadletters.filters import Filter
 from homing.durations import hours
 from homing.ids import DeliveryKey, JobId
-from homing.ledger.actions import Role
+from homing.ledger.actions import Person, Role
 from homing.processes.heartbeat import Heartbeat
 from homing.queue.flows import FlowJob
 from homing.queue.job import NewJob
@@ -221,6 +224,7 @@ async def decorate(stage: Stage) -> dict[str, str]:
         )
     await sql.execute(SPREAD)
     await sql.execute(LEAVE)
+    campaign = await campaigned(stage)
     root = JobRef("shipping", JobId("parcels-1042"))
     parcels = [
         NewJob(
@@ -253,6 +257,7 @@ async def decorate(stage: Stage) -> dict[str, str]:
         "letter": f"/deadletters/{letter}",
         "redrive": "/deadletters/redrive?fingerprint=g503",
         "campaigns": "/deadletters/campaigns",
+        "campaign": f"/deadletters/campaigns/{campaign}",
         "schedules": "/schedules",
         "flows": "/flows",
         "flow": "/flows/tree?id=parcels-1042&queue=shipping",
@@ -260,6 +265,19 @@ async def decorate(stage: Stage) -> dict[str, str]:
         "actions": "/actions",
         "missing": "/nowhere",
     }
+
+
+async def campaigned(stage: Stage) -> UUID:
+    """A campaign that has ended."""
+    campaigns = Campaigns(stage.system.ledger)
+    chosen = Filter(fingerprint="gtimeout")
+    begun = await campaigns.start(chosen, Terms(canary=2), Person("grace@desk", "the gateway answers in time again"))
+
+    async def ended() -> bool:
+        return (await campaigns.read(begun.id)).campaign.state == "finished"
+
+    await until(ended, 60, "the campaign has ended")
+    return begun.id
 
 
 SPREAD = """
