@@ -1,16 +1,13 @@
 """Jobs outside the outbox: what enqueueing costs beside the official port, how late delayed jobs start, and whether an event stream is whole.
 
-    python -m benchmarks.direct [--rounds 5] [--jobs 2000] [--delayed 200] [--events 100000]
+    python -m benchmarks.direct [--rounds 15] [--jobs 400] [--delayed 200] [--events 100000]
 
-Enqueueing is measured in a process of its own each, by turns: one call after another, and a hundred at once. The stream of `--events` jobs is
+Enqueueing is measured by turns of `--jobs`: one call after another, and a hundred at once. The stream of `--events` jobs is
 read through a proxy that cuts the reader off again and again. Nothing is asserted but that no end is missing; rates belong to a machine.
 """
 
 import argparse
 import asyncio
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -20,7 +17,7 @@ from pathlib import Path
 import asyncpg
 from redis import Redis
 
-from benchmarks.direct_adding import AT_ONCE, Asked
+from benchmarks.direct_adding import Asked, compare
 from benchmarks.latency import percentiles
 from homing import Homing
 from homing.client import EventsMissed, QueueEvent
@@ -40,31 +37,6 @@ LONGEST_DELAY_MS = 3_000
 CUTS = 10
 SLOTS = 50
 NOTHING_KEPT = KeepRule(count=0)
-
-
-# ── Enqueueing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def compare(rounds: int, jobs: int, redis_url: str) -> None:
-    """Both by turns, medians, and their ratios."""
-    figures: dict[str, list[list[float]]] = {"ours": [], "official": []}
-    for _ in range(rounds):
-        for who, seen in figures.items():
-            with Redis.from_url(redis_url) as client:
-                client.flushall()
-            command = [sys.executable, "-m", "benchmarks.direct_adding", who, redis_url, str(jobs)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            seen.append(list(map(float, done.stdout.split())))
-    for at, what in enumerate(("one after another", f"{AT_ONCE} at once")):
-        mine, theirs = (list(zip(*figures[who], strict=True)) for who in ("ours", "official"))
-        rate, cpu, other_rate, other_cpu = (
-            statistics.median(side[2 * at + field]) for side in (mine, theirs) for field in (0, 1)
-        )
-        print(
-            f"enqueue {what}: ours={rate:,.0f}/s official={other_rate:,.0f}/s ratio={rate / other_rate:.2f}; "
-            f"CPU of the process {cpu:.0f} and {other_cpu:.0f} µs a job, ratio={other_cpu / cpu:.2f}",
-            flush=True,
-        )
 
 
 # ── Delays ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,8 +138,8 @@ async def prepare(database_url: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--jobs", type=int, default=400)
     parser.add_argument("--delayed", type=int, default=200)
     parser.add_argument("--events", type=int, default=100_000, help="jobs whose events are followed")
     options = parser.parse_args()
@@ -177,7 +149,7 @@ def main() -> None:
             stop_with_parent(postgres)
             stop_with_parent(valkey)
             print(f"homing {version('homing')}, official port: bullmq {version('bullmq')}", flush=True)
-            compare(options.rounds, options.jobs, valkey.url())
+            asyncio.run(compare(valkey.url(), options.rounds, options.jobs))
             asyncio.run(prepare(postgres.url()))
             asyncio.run(measure_delays(Settings(database_url=postgres.url(), redis_url=valkey.url()), options.delayed))
             asyncio.run(measure_events(valkey, options.events))

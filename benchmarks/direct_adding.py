@@ -1,10 +1,11 @@
-"""The two sides of `python -m benchmarks.direct`: enqueueing one job after another, and a hundred at once.
+"""Enqueueing beside the official port's `add`: one job after another, and a hundred at once.
 
-python -m benchmarks.direct_adding ours|official <redis url> <jobs>
+Both sides take short turns in one process, so that a noisy neighbour meets both; figures are medians of the turns.
 """
 
 import asyncio
-import sys
+import statistics
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from bullmq import Queue  # type: ignore[import-untyped]  # it ships without types
@@ -15,6 +16,8 @@ from homing.config.settings import Settings
 
 AT_ONCE = 100
 
+Add = Callable[[int], Awaitable[object]]
+
 
 class Asked(Event, topic="bench.asked", unrouted=True):
     """What is enqueued."""
@@ -24,60 +27,51 @@ class Asked(Event, topic="bench.asked", unrouted=True):
     amount: int = 4200
 
 
-def bench_app() -> Homing:
-    """An app that enqueues; its handlers are elsewhere, as in a web process."""
+async def compare(redis_url: str, rounds: int, jobs: int) -> None:
+    """Rates and CPU of both, and their ratios."""
     app = Homing("bull")
-    app.queue("bench")
-    return app
-
-
-Add = Callable[[int], Awaitable[object]]
-
-
-async def ours(jobs: int, redis_url: str) -> None:
-    """`queue.enqueue`, with everything it checks."""
-    app = bench_app()
     app.use(Settings(redis_url=redis_url))
-    (queue,) = app.queues
-    await time_both(lambda number: queue.enqueue("job", Asked(user_id=number)), jobs)
-    await app.close()
+    ours, official = app.queue("bench"), Queue("bench-official", {"connection": redis_url})
 
-
-async def official(jobs: int, redis_url: str) -> None:
-    """The official port's `add`, with data as long."""
-    queue = Queue("bench", {"connection": redis_url})
-
-    def add(number: int) -> Awaitable[object]:
+    def add_official(number: int) -> Awaitable[object]:
         event = Asked(user_id=number)
-        data = {
-            "eventId": str(event.event_id),
-            "traceId": event.event_id.hex,
-            "payload": event.model_dump(by_alias=True),
-        }
-        added: Awaitable[object] = queue.add("job", data, {"jobId": f"{event.event_id}.job", "attempts": 8})
+        data = {"eventId": str(event.event_id), "traceId": None, "payload": event.model_dump(by_alias=True)}
+        added: Awaitable[object] = official.add("job", data, {"jobId": f"job.{event.event_id}", "attempts": 8})
         return added
 
-    await time_both(add, jobs)
-    await queue.close()
+    await print_ratios(
+        {"ours": lambda number: ours.enqueue("job", Asked(user_id=number)), "official": add_official}, rounds, jobs
+    )
+    await app.close()
+    await official.close()
 
 
-async def time_both(add: Add, jobs: int) -> None:
-    """Print rate and CPU (µs a job) of one after another, and of many at once."""
-    await add(-1)  # connects, loads the script
-    watch = Watch()
+async def print_ratios(sides: dict[str, Add], rounds: int, jobs: int) -> None:
+    """Turn by turn; the first of each connects and loads the script, and does not count."""
+    seen: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    ways = {"one after another": one_after_another, f"{AT_ONCE} at once": many_at_once}
+    for number in range(rounds + 1):
+        for what, way in ways.items():
+            for who, add in sides.items():
+                watch = Watch()
+                await way(add, jobs)
+                if number:
+                    seen[what, who].append(watch.seconds)
+    for what in ways:
+        wall, cpu = (statistics.median(turn[at] for turn in seen[what, "ours"]) for at in (0, 1))
+        other_wall, other_cpu = (statistics.median(turn[at] for turn in seen[what, "official"]) for at in (0, 1))
+        print(
+            f"enqueue {what}: ours={jobs / wall:,.0f}/s official={jobs / other_wall:,.0f}/s ratio={other_wall / wall:.2f}; "
+            f"CPU of the process {cpu / jobs * 1e6:.0f} and {other_cpu / jobs * 1e6:.0f} µs a job, ratio={other_cpu / cpu:.2f}",
+            flush=True,
+        )
+
+
+async def one_after_another(add: Add, jobs: int) -> None:
     for number in range(jobs):
         await add(number)
-    alone = watch.seconds
-    watch = Watch()
+
+
+async def many_at_once(add: Add, jobs: int) -> None:
     for start in range(0, jobs, AT_ONCE):
-        await asyncio.gather(*(add(number) for number in range(start, start + AT_ONCE)))
-    print(*(figure for wall, cpu in (alone, watch.seconds) for figure in (jobs / wall, cpu / jobs * 1e6)))
-
-
-def main() -> None:
-    who, redis_url, jobs = sys.argv[1:]
-    asyncio.run({"ours": ours, "official": official}[who](int(jobs), redis_url))
-
-
-if __name__ == "__main__":
-    main()
+        await asyncio.gather(*(add(number) for number in range(start, min(start + AT_ONCE, jobs))))
