@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from homing import Event, Homing, Job, PermanentError, Provider, Retry, Transaction, backoff
+from homing import Child, Event, Flow, Homing, Job, PermanentError, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds, seconds
 from homing.trace import current_trace
 from homing.worker.children.hosting import Host
@@ -36,6 +36,10 @@ class SuspectedLeast(Suspected, topic="suspects.least", unrouted=True):
 
 class SuspectedCpu(Suspected, topic="suspects.cpu", unrouted=True):
     """The same for a processor."""
+
+
+class SuspectedParent(Suspected, topic="suspects.parent", unrouted=True):
+    """The same for one that waits for a child."""
 
 
 class Maker:
@@ -76,6 +80,14 @@ async def least(event: SuspectedLeast, maker: Maker, job: Job) -> list[int]:
     job.log("alone")
     await act(event)
     return [os.getpid(), maker.pid]
+
+
+@patient.handler("parent", on=SuspectedParent, at_least_once=True)
+async def parent(event: SuspectedParent, flow: Flow) -> list[int]:
+    """Tell where it ran, and where its child did."""
+    await act(event)
+    found = await flow.wait_for(Child(cpu, SuspectedCpu(), key="cpu", on_failure="ignore"))
+    return [os.getpid(), found.values["cpu"]]
 
 
 @queue.handler("cpu", on=SuspectedCpu, at_least_once=True, cpu=True)

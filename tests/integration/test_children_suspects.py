@@ -15,7 +15,7 @@ from homing.ids import DeliveryKey
 from homing.ledger.gate import SUSPECT_STALLS
 from homing.worker.children import alone
 from homing.worker.children.alone import place_of
-from tests.integration.suspects_app import TABLE, Suspected, SuspectedCpu, SuspectedLeast, app
+from tests.integration.suspects_app import TABLE, Suspected, SuspectedCpu, SuspectedLeast, SuspectedParent, app
 from tests.system import System, quick, running
 from tests.waiting import until
 
@@ -78,6 +78,19 @@ async def test_what_the_engine_gave_up_is_a_suspect_too(settings: Settings, capl
         assert await result_of(system) != os.getpid()
         assert await system.deliveries() == {"suspects.cpu": "done"}
     assert "the engine gave it up (job stalled more than allowable limit); it runs alone" in caplog.text
+
+
+async def test_a_suspect_waits_for_its_children_too(settings: Settings) -> None:
+    """Its run ends in the child where it waits, the worker lets it wait, and when it is called again it is alone again."""
+    settings = quick(settings)
+    await suspect(settings, SuspectedParent())
+    async with running(app, settings) as system:
+        await system.settled(60)
+        ran, child = json.loads(
+            await system.sql.fetchval("SELECT result::text FROM homing.deliveries WHERE consumer = 'patient.parent'")
+        )
+        assert os.getpid() not in (ran, child)
+        assert ran != child
 
 
 async def test_resources_of_a_suspect_are_made_in_its_child(settings: Settings) -> None:
