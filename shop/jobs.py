@@ -7,6 +7,7 @@ from homing.durations import days, minutes, seconds
 from shop.assembly import open_payments
 from shop.config import PaceSettings, load_shop_settings
 from shop.database import check_tables, open_engine, sessions_of
+from shop.maintenance.outbox import OutboxCleanUp
 from shop.notifications.mailer import SmtpMailer
 from shop.notifications.service import NotificationsService
 from shop.orders.port import Orders
@@ -22,6 +23,7 @@ app = Homing(
         "shop.notifications.handlers",
         "shop.shipping.handlers",
         "shop.loyalty.handlers",
+        "shop.maintenance.handlers",
     ],
 )
 
@@ -58,6 +60,7 @@ async def resources(provide: Provider) -> AsyncIterator[None]:
         ):
             carrier = HttpCarrier(Partner("carrier", carrier_client, timeout))
             provide(sessions)
+            provide(OutboxCleanUp(app))
             provide(orders, as_=Orders)
             provide(payments_service)
             provide(NotificationsService(sessions, orders=orders, mailer=mailer, sender=settings.sender))

@@ -81,7 +81,7 @@ SURFACE = {
         "read_options",
     },
     "homing.config": {"Retention", "SettingLine", "Settings", "load_settings"},
-    "homing.dashboard": {"Access", "Dashboard", "Identity", "Role", "SignOn", "Users"},
+    "homing.dashboard": {"Access", "Dashboard", "Identity", "Role", "SignOn", "Users", "add_user"},
     "homing.deadletters": {
         "Campaign",
         "CampaignRunner",
@@ -176,6 +176,7 @@ MODULES_FOR_USERS = {
         "UnknownId",
         "UnsuitableServer",
     },
+    "homing.prune": {"prune"},
     "homing.http": {"error_from_response", "parse_retry_after"},
 }
 

@@ -8,12 +8,17 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from homing import Child, Children
+from homing import Child, Children, Homing, Tick
+from homing.config.settings import Settings
+from homing.durations import days
+from homing.ids import first_id_at
 from homing.schema.statement import load
 from shop.events import OrderCancelled, OrderPlaced, ParcelPacked, PaymentCaptured
 from shop.jobs import app
 from shop.loyalty.handlers import award_points
 from shop.loyalty.points import points_of
+from shop.maintenance.handlers import clean_outbox
+from shop.maintenance.outbox import OutboxCleanUp
 from shop.notifications.handlers import confirm_order, send_invoice
 from shop.orders.reader import OrderReader
 from shop.payments.handlers import capture_payment, void_authorization
@@ -98,6 +103,34 @@ async def _settled_now(tx: AsyncSession, event_id: UUID, consumer: str) -> bool:
     return settled.one_or_none() is not None
 
 
+async def _clean(world: World) -> Run:
+    """An event that was settled eight days ago, and one of yesterday."""
+    outbox = OutboxCleanUp(Homing("shop", settings=Settings(database_url=world.settings.database_url, engine="redis")))
+    tick = Tick(schedule="outbox-cleanup", due_at=datetime.now(UTC))
+    async with world.engine.begin() as connection:
+        for age in (8, 1):
+            await connection.execute(OLD_EVENT, {"age": age, "id": first_id_at(datetime.now(UTC) - days(age))})
+
+    async def run() -> None:
+        await clean_outbox(tick, outbox)
+
+    return run
+
+
+OLD_EVENT = text("""
+WITH e AS (INSERT INTO homing.outbox_events (id, topic, payload, created_at, published_at)
+  VALUES (:id, 'test.old', '{}', now() - make_interval(days => :age), now()) RETURNING id)
+INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, outcome, settled_at)
+SELECT id, 'test.old', 'test', 'old', 'done', now() - make_interval(days => :age) FROM e""")
+
+
+async def test_a_week_of_events_is_kept(world: World) -> None:
+    """The clean-up takes what is older, with its deliveries, and leaves the rest."""
+    run = await _clean(world)
+    await run()
+    assert [event["topic"] for event in (await world.effects())["events"]] == ["test.old"]
+
+
 RUN_TWICE: dict[str, Callable[[World], Awaitable[Run]]] = {
     "payments.capture-payment": _capture,
     "payments.void-authorization": _void,
@@ -105,6 +138,7 @@ RUN_TWICE: dict[str, Callable[[World], Awaitable[Run]]] = {
     "notifications.send-invoice": _invoice,
     "shipping.create-shipment": _ship,
     "loyalty.award-points": _award,
+    "maintenance.outbox-cleanup": _clean,
 }
 
 
