@@ -18,6 +18,9 @@ from homing.config.settings import Settings
 from homing.durations import milliseconds, seconds
 from homing.embedded import EmbeddedValkey
 from homing.errors import JobFailed, JobGone, ResultTimeout, ServerUnavailable
+from homing.ids import new_token
+from homing.queue.job import ClaimedJob, KeepRule
+from homing.queue.port import ClaimRequest
 from tests.integration.commands import Said, commands_on
 from tests.system import System, quick, running, with_sessions
 from tests.tcp_proxy import TcpProxy
@@ -183,6 +186,37 @@ async def test_redis_that_is_away_or_silent_is_told_soon(settings: Settings, val
         await until(is_enqueued, 30)
         assert (await desk.queue.counts()).waiting == 1
         await desk.app.close()
+
+
+async def test_a_queue_is_looked_at_and_steered_from_code(redis_url: str, redis_prefix: str) -> None:
+    """Pauses, turns and removals of a queue tool, without one; each says what there was to do."""
+    desk = Desk()
+    desk.app.use(Settings(redis_url=redis_url, prefix=redis_prefix))
+    queue, engine = desk.queue, desk.app.client.engine
+    await queue.pause()
+    assert (await queue.terms()).paused
+    await queue.resume()
+    assert not (await queue.terms()).paused
+    late = await queue.enqueue("work", Asked(), delay=seconds(600), deduplicate=Deduplicate("once"))
+    assert [await late.promote(), await late.promote()] == [True, False]
+    assert await queue.standing("once") == late.id
+    assert [await queue.lift("once"), await queue.lift("once")] == [True, False]
+    claimed = await engine.claim("desk", ClaimRequest(new_token(), 60))
+    assert isinstance(claimed, ClaimedJob)
+    assert [await late.remove(), await late.retry()] == [False, False]
+    await engine.fail(claimed, "no", stack="", mark=None, keep=KeepRule(), claim_next=None)
+    assert await late.retry()
+    await queue.enqueue_many("work", [Asked(number=number) for number in range(3)], delay=seconds(600))
+    assert [await queue.drain(), await queue.drain(delayed=True)] == [1, 3]
+    done = await queue.enqueue("work", Asked())
+    claimed = await engine.claim("desk", ClaimRequest(new_token(), 60))
+    assert isinstance(claimed, ClaimedJob)
+    await engine.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=None)
+    assert await queue.clean(JobState.COMPLETED, older_than=seconds(600)) == 0
+    assert await queue.clean(JobState.COMPLETED, older_than=seconds(0)) == 1
+    assert await done.show() is None
+    assert await queue.enqueue_many("work", []) == []
+    await desk.app.close()
 
 
 APP = """
