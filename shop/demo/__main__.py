@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from homing.errors import ConfigurationError, HomingError
+from shop.demo.dashboard import open_dashboard
 from shop.demo.options import Options, read_options
 from shop.demo.report import show_addresses, show_table
 from shop.demo.show import play
@@ -27,11 +28,13 @@ async def demonstrate(options: Options, folder: Path, console: Console) -> tuple
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # ends like Ctrl-C: everything stops
     async with open_stage(options, folder, console.print) as stage:
+        entrance = await open_dashboard(stage)
+        console.print(f"watch it: {entrance}", markup=False)
         played = await play(stage, options, console)
         ledger = count(played.facts, played.kills)
         show_table(ledger, console)
         if options.keep:
-            show_addresses(stage, console)
+            show_addresses(stage, entrance, console)
             await asyncio.Event().wait()
     return ledger, complaints(ledger, played.facts)
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from shop.demo.dashboard import Entrance
 from shop.demo.verdict import Ledger
 from shop.trial.stage import Stage
 
@@ -33,9 +34,10 @@ def show_table(ledger: Ledger, console: Console) -> None:
     console.print(table)
 
 
-def show_addresses(stage: Stage, console: Console) -> None:
+def show_addresses(stage: Stage, entrance: Entrance, console: Console) -> None:
     """Where everything is, for a look around."""
     for name, address in (
+        ("dashboard", str(entrance)),
         ("API", " ".join(stage.api_urls)),
         ("payment gateway", f"{stage.gateway.url}/_ledger"),
         ("carrier", f"{stage.carrier.url}/_ledger"),

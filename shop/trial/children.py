@@ -61,13 +61,14 @@ class Child:
         if self.running:
             self.process.send_signal(signal.SIGTERM)
 
-    async def until_it_says(self, message: str) -> None:
-        """Return once a JSON line of its log has a message that begins with `message`; raise if it ends before that."""
+    async def until_it_says(self, message: str) -> str:
+        """Wait until a JSON line of its log has a message that begins with `message`, and return it; raise if it ends before that."""
         with self.log.open("rb") as lines:
             deadline = asyncio.get_running_loop().time() + START_SECONDS
-            while not _any_line_says(lines, message):
+            while (said := _line_that_says(lines, message)) is None:
                 self._check(deadline)
                 await asyncio.sleep(PAUSE_SECONDS)
+        return said
 
     async def until_it_answers(self) -> str:
         """Return its address; raise if it ends before it has one."""
@@ -132,15 +133,16 @@ def stop_all(children: list[Child]) -> None:
             child.kill()
 
 
-def _any_line_says(lines: IO[bytes], message: str) -> bool:
+def _line_that_says(lines: IO[bytes], message: str) -> str | None:
     while True:
         start = lines.tell()
         line = lines.readline()
         if not line.endswith(b"\n"):
             lines.seek(start)  # nothing yet, or half a line
-            return False
-        if str(read_line(line).get("message", "")).startswith(message):
-            return True
+            return None
+        said = str(read_line(line).get("message", ""))
+        if said.startswith(message):
+            return said
 
 
 def read_line(line: bytes) -> dict[str, object]:

@@ -68,12 +68,15 @@ class Stage:
     relays: Crew = field(init=False)
     workers: Crew = field(init=False)
     clean_ups: Crew = field(init=False)
+    dashboards: Crew = field(init=False)
 
     def __post_init__(self) -> None:
         self.apis = Crew("api", self._start_api)
         self.relays = Crew("relay", lambda name: self.start(name, [HOMING, "relay"]))
         self.workers = Crew("worker", lambda name: self.start(name, [HOMING, "worker", "--no-relay"]))
         self.clean_ups = Crew("clean-up", lambda name: self.start(name, _python("shop.maintenance", "--every=5")))
+        pages = [HOMING, "dashboard", "--port=0", f"--users={self.users_file}"]
+        self.dashboards = Crew("dashboard", lambda name: self.start(name, pages))
 
     @property
     def logs(self) -> Path:
@@ -81,9 +84,14 @@ class Stage:
         return self.folder / "logs"
 
     @property
+    def users_file(self) -> Path:
+        """Who may log in at the dashboard."""
+        return self.folder / "dashboard-users"
+
+    @property
     def crews(self) -> list[Crew]:
         """Those who end first come first."""
-        return [self.workers, self.apis, self.relays, self.clean_ups]
+        return [self.workers, self.apis, self.relays, self.clean_ups, self.dashboards]
 
     @property
     def children(self) -> list[Child]:

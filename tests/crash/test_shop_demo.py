@@ -36,6 +36,7 @@ def test_a_small_demonstration_keeps_its_promises(tmp_path: Path) -> None:
     assert int(found[1]) > 30  # some orders have two parcels, and one invoice when both are on their way
     assert int(found[2]) > 0
     assert int(found[3]) >= 3
+    assert re.search(r"watch it: http://127\.0\.0\.1:\d+/ \(log in as demo, password \S{12}\)", shown.stdout)
     assert "logs: " in shown.stdout.splitlines()[-2]
     left = [process for process in psutil.process_iter(["environ"]) if _is_of(process, tmp_path)]
     assert left == []

@@ -13,6 +13,7 @@ from homing.cli.output import show_text
 from homing.cli.session import Session, session_of
 from homing.config.settings import Settings
 from homing.errors import ConfigurationError
+from homing.ledger.actions import Role
 
 
 class RoleName(Enum):
@@ -32,9 +33,9 @@ class ServePages(Protocol):
 
 
 class AddUser(Protocol):
-    """`homing.dashboard.serving.add_user`: writes a user into the file."""
+    """`homing.dashboard.users.add_user`: writes a user into the file."""
 
-    def __call__(self, file: Path, name: str, role: str, password: str) -> None: ...
+    def __call__(self, file: Path, name: str, role: Role, password: str) -> None: ...
 
 
 def dashboard_verb(
@@ -85,10 +86,10 @@ def _address(settings: Settings, host: str | None, port: int | None) -> str:
 def _add(file: Path | None, name: str, role: RoleName) -> None:
     if file is None:
         raise ConfigurationError("--add-user needs the file: say --users FILE, or set HOMING_DASHBOARD_USERS")
-    add: AddUser = feature("homing.dashboard.serving", "add_user", verb="dashboard", extra="redis,dashboard")
+    add: AddUser = feature("homing.dashboard.users", "add_user", verb="dashboard", extra="redis,dashboard")
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
-    add(file, name, role.value, password)
+    add(file, name, Role[role.name], password)
     show_text(f"{name} may log in as {role.value}, by {file}")

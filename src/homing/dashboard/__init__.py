@@ -2,7 +2,7 @@
 
 from homing.dashboard.access import Access, Identity, SignOn
 from homing.dashboard.app import Dashboard
-from homing.dashboard.users import Users
+from homing.dashboard.users import Users, add_user
 from homing.ledger.actions import Role
 
-__all__ = ["Access", "Dashboard", "Identity", "Role", "SignOn", "Users"]
+__all__ = ["Access", "Dashboard", "Identity", "Role", "SignOn", "Users", "add_user"]

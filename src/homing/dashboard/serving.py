@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from homing.config.settings import Settings
 from homing.dashboard.access import Access, Identity
 from homing.dashboard.app import Dashboard
-from homing.dashboard.users import Users, make_user, write_user
+from homing.dashboard.users import Users
 from homing.errors import ConfigurationError
 from homing.ledger.actions import Role
 
@@ -47,11 +47,6 @@ def access_of(settings: Settings, users: Path | None, local: str) -> Access:
         local=Identity(local, Role.ADMIN) if users is None and token is None else None,
         secret=_said(settings.dashboard_secret),
     )
-
-
-def add_user(file: Path, name: str, role: str, password: str) -> None:
-    """Write a user into the file."""
-    write_user(file, make_user(name, Role[role.upper()], password))
 
 
 def _said(secret: SecretStr | None) -> str | None:

@@ -76,6 +76,11 @@ def write_user(file: Path, user: User) -> None:
     file.write_text("".join(f"{each.line}\n" for each in users.values()), encoding="utf-8")
 
 
+def add_user(file: Path, name: str, role: Role, password: str) -> None:
+    """Put somebody into a file of users; a `ConfigurationError` for a name or a password that cannot be one."""
+    write_user(file, make_user(name, role, password))
+
+
 class Users:
     """The users of a file, read again when it changes. One that cannot be read any more leaves those that were, and says so once."""
 
