@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from homing.embedded import EmbeddedPostgres
-from homing.ledger.statements import LOOK, LOOKED, READ, SETTLE
+from homing.ledger.statements import LOOK, LOOKED, READ, SETTLE, as_rows
 from homing.operations.explaining import EXPLAINED_DELIVERIES, EXPLAINED_EVENT, FREE_ROW
 from homing.operations.jobs import OPEN_JOBS
 from homing.relay.dispatch import UNDISPATCHED
@@ -186,7 +186,9 @@ async def test_looked_finds_its_rows_by_key(ledger: asyncpg.Connection) -> None:
 async def test_read_and_settle_find_their_rows_by_key(ledger: asyncpg.Connection) -> None:
     """The gate's read and the settle touch the rows they are about."""
     arguments = await keys(ledger)
-    read = await explain(ledger, READ, event_ids=arguments["event_ids"], consumers=arguments["consumers"])
+    pairs = zip(arguments["event_ids"], arguments["consumers"], strict=True)
+    rows = as_rows([{"event_id": event_id, "consumer": consumer} for event_id, consumer in pairs])
+    read = await explain(ledger, READ, rows=rows)
     assert read["Actual Rows"] == 10
     assert "deliveries_pkey" in indexes(read)
     assert read_whole(read) == set()

@@ -1,5 +1,6 @@
 """What happened: immutable facts that know their topic. Declaring one needs no database, no engine and no app object."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -26,6 +27,20 @@ class EventType:
     upcasts: dict[int, Upcast] = field(default_factory=dict)
 
 
+class _Arriving(threading.local):
+    """Whether this thread is building an event that has its id already."""
+
+    now = False
+
+
+_arriving = _Arriving()
+
+
+def _id_of_new() -> EventId | None:
+    """The id of an event that is being made; none for one that arrives, whose id is set when it is whole."""
+    return None if _arriving.now else new_event_id()
+
+
 class Event(BaseModel):
     """A fact that an application records: `class OrderPlaced(Event, topic="order.placed", aggregate="order_id")`.
 
@@ -48,7 +63,7 @@ class Event(BaseModel):
 
     event_type: ClassVar[EventType] = EventType(topic="")
 
-    _id: EventId = PrivateAttr(default_factory=new_event_id)
+    _id: EventId | None = PrivateAttr(default_factory=_id_of_new)
 
     def __init_subclass__(
         cls, *, topic: str = "", aggregate: str | None = None, version: int = 1, unrouted: bool = False, **kwargs: Any
@@ -65,6 +80,8 @@ class Event(BaseModel):
     @property
     def event_id(self) -> EventId:
         """The identity of this fact, made with the object (UUID version 7)."""
+        if self._id is None:  # it arrived inside another event, which alone has an id there
+            self._id = new_event_id()
         return self._id
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -104,12 +121,15 @@ class Event(BaseModel):
             if step not in known.upcasts:
                 raise PayloadError(f"{cls.__name__} has no upcast from version {step}: add @{cls.__name__}.upcast")
             payload = known.upcasts[step](payload)
+        _arriving.now = True
         try:
             event = cls.model_validate(payload, extra="ignore")
         except ValidationError as error:
             raise PayloadError(
                 f"the payload of {known.topic} {event_id} does not fit {cls.__name__}: {describe_misfit(error)}"
             ) from error
+        finally:
+            _arriving.now = False
         event._id = EventId(event_id)  # noqa: SLF001 - our own private attribute, set where the object is made
         return event
 

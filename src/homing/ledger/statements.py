@@ -1,5 +1,9 @@
 """The ledger's statements, by verb."""
 
+from collections.abc import Mapping, Sequence
+
+from pydantic_core import to_json
+
 from homing.schema.statement import load
 
 _HERE = "homing.ledger"
@@ -23,3 +27,8 @@ BEAT = load(_HERE, "beat")
 LEAVE = load(_HERE, "leave")
 ANSWER = load(_HERE, "answer")
 ACT = load(_HERE, "act")
+
+
+def as_rows(rows: Sequence[Mapping[str, object]]) -> str:
+    """What a statement takes as `rows`: JSON, written and read as a whole, where a driver looks at arrays value by value."""
+    return to_json(rows).decode()

@@ -51,5 +51,10 @@ class OneByOne:
 
 
 def numbered(request: ClaimRequest, number: int) -> ClaimRequest:
-    """The request for one lease of several: a token is one per claim, never used again."""
-    return replace(request, token=LeaseToken(f"{request.token}-{number}"))
+    """The request for one lease of several."""
+    return replace(request, token=numbered_token(request.token, number))
+
+
+def numbered_token(token: LeaseToken, number: int) -> LeaseToken:
+    """The token of one lease of several: one per claim, never used again."""
+    return LeaseToken(f"{token}-{number}")

@@ -13,7 +13,7 @@ from homing.metrics import Metrics
 from homing.outbox.counting import run_metrics
 from homing.outbox.expected import expected_ledger
 from homing.queue.job import ClaimedJob
-from homing.trace import Span, enter_trace, trace_context
+from homing.trace import Span, Trace, enter_trace, trace_context
 from homing.worker.run import Run
 from homing.worker.spans import batch_span
 
@@ -60,11 +60,14 @@ class Surroundings:
         self._ledger_id = ledger_id
         self._metrics = metrics
         self._own = Context()
+        self._of_runs = Context()
         self._own_fields: Mapping[str, object] = {}
 
     def take(self) -> None:
         """Take the present context as the worker's own."""
-        self._own = copy_context()
+        self._own, self._of_runs = copy_context(), copy_context()
+        self._of_runs.run(expected_ledger.set, self._ledger_id)
+        self._of_runs.run(run_metrics.set, self._metrics)
         self._own_fields = log_context.get()
 
     def own(self) -> Context:
@@ -77,15 +80,14 @@ class Surroundings:
 
     def of(self, run: Run, fields: Mapping[str, object]) -> Context:
         """The context of one run, which nobody else changes or sees."""
-        context = self._own.copy()
-        context.run(self._enter, run, fields)
+        context = self._of_runs.copy()
+        context.run(_enter, fields, run.trace)
         return context
 
-    def _enter(self, run: Run, fields: Mapping[str, object]) -> None:
-        log_context.set(fields)
-        trace_context.set(run.trace)
-        expected_ledger.set(self._ledger_id)
-        run_metrics.set(self._metrics)
+
+def _enter(fields: Mapping[str, object], trace: Trace) -> None:
+    log_context.set(fields)
+    trace_context.set(trace)
 
 
 class BatchContext:

@@ -216,9 +216,10 @@ class Executor:
         left = [(slot, answer) for slot, answer in zip(slots, answers, strict=True) if not slot.is_left]
         if not left:
             return
-        for slot, _ in left:
+        for slot, answer in left:
             slot.is_left = True
-            self._runs.pop(slot.job.lease, None)  # it is there only if something failed
+            if answer is None:  # it failed wherever it was
+                self._runs.pop(slot.job.lease, None)
         self._leases.drop([slot.job.lease for slot, _ in left])
         left[0][0].owner.left([answer for _, answer in left])
 

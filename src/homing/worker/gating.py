@@ -6,7 +6,7 @@ from homing.deadletters.deadletters import DeadLetters
 from homing.ledger.gate import Adopt, Asked, Decision, Row, decide
 from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import READ
+from homing.ledger.statements import READ, as_rows
 from homing.queue.port import MOST_TOGETHER
 from homing.worker.case import Case
 from homing.worker.coalescer import Coalescer
@@ -39,7 +39,7 @@ class Gatekeeper:
 
     async def _read(self, cases: Sequence[Case]) -> list[Row | None]:
         rows = await self._ledger.fetch(
-            READ, event_ids=[case.event_id for case in cases], consumers=[case.consumer for case in cases]
+            READ, rows=as_rows([{"event_id": case.event_id, "consumer": case.consumer} for case in cases])
         )
         found = {
             (row["event_id"], row["consumer"]): Row(

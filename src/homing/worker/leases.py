@@ -55,7 +55,8 @@ class LeaseKeeper:
         """Renew these leases no more: their runs have ended. Other leases of the same jobs are not touched."""
         with self._lock:
             self._held.difference_update(leases)
-            self._missing.difference_update(leases)
+            if self._missing:
+                self._missing.difference_update(leases)
 
     async def confirm(self, lease: Lease) -> Held:
         """Renew one lease now and say whether it is ours; errors of the engine are raised, and `ServerUnavailable` after `stop`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP
+from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP, as_rows
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
 from homing.worker.spans import settle_spans
@@ -59,25 +59,19 @@ class Settler:
 
     async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
-            await self._ledger.fetch(
-                SETTLE_GROUP,
-                event_ids=[settled.run.event_id for settled in group],
-                consumers=[settled.run.consumer for settled in group],
-                results=[kept_result(settled.result) for settled in group],
-            )
+            await self._ledger.fetch(SETTLE_GROUP, rows=as_rows([_row(each) for each in group]))
         return [None] * len(group)
 
     async def _settle_jobs(self, group: Sequence[Settled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
-            await self._ledger.fetch(
-                SETTLE_JOB_GROUP,
-                event_ids=[settled.run.event_id for settled in group],
-                consumers=[settled.run.consumer for settled in group],
-                queues=[settled.run.job.lease.queue for settled in group],
-                job_names=[settled.run.job.name for settled in group],
-                results=[kept_result(settled.result) for settled in group],
-            )
+            rows = [_row(each) | {"queue": each.run.job.lease.queue, "job_name": each.run.job.name} for each in group]
+            await self._ledger.fetch(SETTLE_JOB_GROUP, rows=as_rows(rows))
         return [None] * len(group)
+
+
+def _row(settled: Settled) -> dict[str, object]:
+    run = settled.run
+    return {"event_id": run.event_id, "consumer": run.consumer, "result": kept_result(settled.result)}
 
 
 def kept_result(result: str) -> str | None:

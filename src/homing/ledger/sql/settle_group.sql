@@ -1,10 +1,10 @@
 -- settle_group: mark deliveries done whose handlers ran without a transaction: the effect happened, so dead becomes done too.
--- Parameters: event_ids uuid[]; consumers text[]; results text[] (JSON or null), of equal length.
--- Result: one row per delivery that changed; those missing were done or cancelled meanwhile and are finished all the same.
+-- Parameters: rows jsonb, an array of {event_id, consumer, result (JSON text or null)}.
+-- Result: how many changed; the others were done or cancelled meanwhile and are finished all the same.
 -- Guard: outcome. Locks: the rows, in key order, for this statement only. Index: deliveries_pkey, dead_letters_open.
 WITH k AS (
   SELECT d.event_id, d.consumer, k.result
-  FROM unnest((:event_ids)::uuid[], (:consumers)::text[], (:results)::text[]) AS k(event_id, consumer, result)
+  FROM jsonb_to_recordset((:rows)::jsonb) AS k(event_id uuid, consumer text, result text)
   JOIN homing.deliveries d USING (event_id, consumer)
   WHERE d.outcome IS NULL OR d.outcome = 'dead'
   ORDER BY 1, 2 FOR UPDATE OF d),
@@ -15,4 +15,4 @@ s AS (
 l AS (
   UPDATE homing.dead_letters l SET closed_at = clock_timestamp(), closed_as = 'late success'
   FROM s WHERE (l.event_id, l.consumer) = (s.event_id, s.consumer) AND l.closed_at IS NULL)
-SELECT event_id, consumer FROM s;
+SELECT count(*) AS settled FROM s;

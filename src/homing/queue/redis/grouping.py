@@ -9,7 +9,7 @@ from typing import Any
 from homing.errors import HomingError
 from homing.ids import new_token
 from homing.queue.job import ClaimedJob, KeepRule
-from homing.queue.one_by_one import numbered
+from homing.queue.one_by_one import numbered, numbered_token
 from homing.queue.port import ClaimRequest, Claims, Completion, Finished, Held, Idle
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
@@ -100,13 +100,12 @@ class RedisGrouping(RedisLeasing):
         """Read what the script leased. An id whose job is lost is dropped, and leaves its place free."""
         jobs: list[ClaimedJob] = []
         for number, values in enumerate(leased, 1):
-            own = numbered(request, number)
-            job = encoding.read_lease(keys.queue, values, own.token)
+            job = encoding.read_lease(keys.queue, values, numbered_token(request.token, number))
             if job is not None:
                 jobs.append(job)
                 continue
             _log.warning("dropping a job of queue %s whose data is lost: %r", keys.queue, values[0])
-            await self._drop_ghost(keys, values[0], own, claims_next=False)
+            await self._drop_ghost(keys, values[0], numbered(request, number), claims_next=False)
             idle = _AGAIN
         return Claims(jobs, idle)
 
