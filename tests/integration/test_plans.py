@@ -14,10 +14,12 @@ from homing.ledger.statements import LOOK, LOOKED, READ, SETTLE, as_rows
 from homing.operations.explaining import EXPLAINED_DELIVERIES, EXPLAINED_EVENT, FREE_ROW
 from homing.operations.jobs import OPEN_JOBS
 from homing.relay.dispatch import UNDISPATCHED
+from homing.relay.families import WAITING_PARENTS
 from homing.relay.relay import ROUTE
 from homing.relay.unroutable import UNROUTABLE
 from homing.schema.statement import Statement
 from homing.upkeep.walks import CANDIDATES, PRUNE
+from homing.worker.flows import CHILDREN
 from tests.own_servers import fresh_ledger
 
 BACKLOG = 20_000
@@ -242,6 +244,18 @@ async def test_undispatched_finds_its_rows_by_key(ledger: asyncpg.Connection) ->
     assert "deliveries_pkey" in indexes(plan)
     assert read_whole(plan) == set()
     assert buffers(plan) <= 400
+
+
+async def test_what_parents_ask_of_their_children_is_found_by_key(ledger: asyncpg.Connection) -> None:
+    """A run reads the rows of its children, and a relay those of waiting parents: as many as there are, whatever lies around."""
+    arguments = await keys(ledger)
+    children = await explain(ledger, CHILDREN, event_ids=arguments["event_ids"])
+    parents = await explain(ledger, WAITING_PARENTS, **arguments)
+    for plan in (children, parents):
+        assert plan["Actual Rows"] == 10
+        assert "deliveries_pkey" in indexes(plan)
+        assert read_whole(plan) <= {"dead_letters"}  # no letter lies in this ledger
+        assert buffers(plan) <= 150
 
 
 async def test_prune_walks_the_events_in_order_and_finds_the_rest_by_key(ledger: asyncpg.Connection) -> None:
