@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_TEST = re.compile(r"`((?:unit|property|contract|integration|crash|interop|docs)/[\w/]+\.py)::(test_\w+)`")
+_TEST = re.compile(r"`((?:unit|property|contract|integration|crash|interop|browser|docs)/[\w/]+\.py)::(test_\w+)`")
 
 
 @dataclass(frozen=True, slots=True)
