@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homing.deadletters.report import MAX_TEXT, clean, fits_jsonb, keepable_json, report_error
+from homing.deadletters.report import MAX_TEXT, fits_jsonb, keepable_json, report_error
+from homing.harmless import clean
 
 texts = st.text(st.characters())
 """Surrogates and control characters included."""

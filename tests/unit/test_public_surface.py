@@ -1,10 +1,14 @@
 """What users may import, name by name, and what importing costs."""
 
+import ast
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import homing
 
 SURFACE = {
     "homing": {
@@ -180,15 +184,31 @@ MODULES_FOR_USERS = {
     "homing.http": {"error_from_response", "parse_retry_after"},
 }
 
+FOREIGN = {
+    "redis",
+    "hiredis",
+    "bullmq",
+    "msgpack",
+    "sqlalchemy",
+    "psycopg",
+    "fastapi",
+    "starlette",
+    "httpx",
+    "typer",
+    "rich",
+    "opentelemetry",
+    "shop",
+}
+"""Packages that nobody pays for who does not use them."""
+
 CHEAP = """
 import sys, socket, threading, os
 def refuse(*_, **__):
     raise AssertionError("a connection was made while importing")
 socket.socket.connect = socket.socket.connect_ex = refuse
 threads, files = threading.active_count(), len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-import homing
-heavy = sorted({name.partition(".")[0] for name in sys.modules}
-    & {"redis", "hiredis", "bullmq", "msgpack", "sqlalchemy", "psycopg", "fastapi", "starlette", "httpx", "typer", "rich", "opentelemetry", "shop"})
+import NAMES
+heavy = sorted({name.partition(".")[0] for name in sys.modules} & {HEAVY})
 opened = len(os.listdir("/proc/self/fd")) - files if os.path.isdir("/proc/self/fd") else 0
 print(heavy, threading.active_count() - threads, opened)
 """
@@ -202,6 +222,22 @@ def test_a_package_exports_exactly_its_list(package: str) -> None:
     assert len(module.__all__) == len(set(module.__all__))
     for name in module.__all__:
         assert hasattr(module, name), name
+
+
+def test_type_checkers_see_what_programs_get() -> None:
+    """The stub names the same things, from the same places."""
+    stub = ast.parse(Path(homing.__file__).with_suffix(".pyi").read_text())
+    imported = [
+        (node.module, name.name) for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names
+    ]
+    assert {name: home for home, name in imported} == vars(homing)["_HOMES"]
+    (listed,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
+    assert listed == homing.__all__
+    for home, name in imported:
+        assert getattr(homing, name) is getattr(importlib.import_module(str(home)), name)
+    with pytest.raises(AttributeError, match="module 'homing' has no attribute 'Hommage'"):
+        getattr(homing, "Hommage")  # noqa: B009 - type checkers know better
+    assert set(dir(homing)) >= set(homing.__all__)
 
 
 @pytest.mark.parametrize("name", MODULES_FOR_USERS)
@@ -221,8 +257,18 @@ def test_the_tree_of_errors_is_closed() -> None:
     assert all(issubclass(value, errors.HomingError) and value.__doc__ for value in found.values())
 
 
-def test_importing_homing_is_cheap() -> None:
-    """`import homing` brings no client and no framework, and opens no connection, thread or file."""
-    done = subprocess.run([sys.executable, "-c", CHEAP], capture_output=True, text=True, check=True, timeout=60)
+@pytest.mark.parametrize(
+    ("names", "heavy"),
+    [
+        ("homing", FOREIGN | {"asyncio", "pydantic", "asyncpg", "prometheus_client"}),
+        ("homing.app, homing.client, homing.outbox", FOREIGN),
+        ("homing.cli.main, homing.cli.health", FOREIGN - {"typer"} | {"asyncpg", "prometheus_client"}),
+    ],
+    ids=["homing alone", "all of its names", "a probe"],
+)
+def test_importing_is_cheap(names: str, heavy: set[str]) -> None:
+    """What is not used is not loaded: no client, no framework; and no connection, thread or file is opened."""
+    code = CHEAP.replace("NAMES", names).replace("HEAVY", ", ".join(map(repr, sorted(heavy))))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[] 0 0"
     assert done.stderr == ""

@@ -13,13 +13,12 @@ from homing.deadletters.report import (
     MAX_STACK,
     MAX_TEXT,
     ErrorReport,
-    clean,
-    clean_line,
     fits_jsonb,
     keepable_json,
     report_error,
     report_text,
 )
+from homing.harmless import clean, clean_line
 
 HOSTILE = "a\x00b\x07c\x1b[31md\x7fe\x9bf\ud800g"
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import typer
 
-from homing.deadletters.report import clean
 from homing.errors import Refused
+from homing.harmless import clean
 from homing.ledger.actions import Person
 
 

@@ -14,7 +14,7 @@ from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import session_of
 from homing.cli.words import moment, name
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.operations.actions import Action, ActionPage, list_actions
 
 actions_verbs = typer.Typer(no_args_is_help=True, help="What people did: look at it.", rich_markup_mode=None)

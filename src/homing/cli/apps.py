@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from homing.app import Homing
+from homing.config.settings import Settings
 from homing.config.sources import did_you_mean
 from homing.errors import ConfigurationError
 
@@ -21,6 +22,17 @@ def load_app(place: str | None) -> Homing:
     if not hasattr(module, attribute):
         raise ConfigurationError(f"app {place!r}: module {module_name} has no {attribute!r}{_instead(attribute, apps)}")
     raise ConfigurationError(f"app {place!r} is {type(found).__name__}, not a Homing object{_instead(attribute, apps)}")
+
+
+def application_of(settings: Settings) -> Homing:
+    """The app object, its handlers imported, running with `settings`."""
+    try:
+        app = load_app(settings.app)
+        app.use(settings)
+        app.load()
+    except SyntaxError as error:
+        raise unreadable(error) from error
+    return app
 
 
 def unreadable(error: SyntaxError) -> ConfigurationError:

@@ -13,8 +13,8 @@ from homing.cli.moments import read_moment
 from homing.cli.output import show_error, show_json, show_table, show_text
 from homing.cli.session import session_of
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
 from homing.durations import describe_seconds, parse_duration
+from homing.harmless import clean_line
 from homing.upkeep.audit import Audit, read_audit
 
 _TOPICS = ("topic", "events", "to route", "overdue", "scheduled", "parked", "oldest", "consumers")

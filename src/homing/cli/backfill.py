@@ -13,7 +13,7 @@ from homing.cli.output import show_json, show_text
 from homing.cli.session import session_of
 from homing.clock import SystemClock
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.upkeep import Backfill, Range
 

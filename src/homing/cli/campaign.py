@@ -15,9 +15,9 @@ from rich.progress import Progress as Bars
 from homing.clock import SystemClock
 from homing.deadletters.campaign import Campaign
 from homing.deadletters.campaigns import Campaigns, Progress
-from homing.deadletters.report import clean_line
 from homing.deadletters.runner import CampaignRunner
 from homing.errors import Refused
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 

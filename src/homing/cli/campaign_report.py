@@ -9,7 +9,7 @@ from homing.cli.exits import Exit
 from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import Session
 from homing.deadletters.campaigns import Progress
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 
 _CAMPAIGNS = ("campaign", "state", "started", "by", "matched", "redriven", "done", "pending", "dead again", "why")
 

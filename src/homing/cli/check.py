@@ -5,6 +5,7 @@ import typer
 from homing.app import Handler, Queue
 from homing.app.consumers import Consumer
 from homing.app.retention import check_retention
+from homing.cli.apps import application_of
 from homing.cli.exits import Exit
 from homing.cli.output import show_error, show_json, show_table, show_text
 from homing.cli.session import session_of
@@ -23,7 +24,7 @@ def check_verb(context: typer.Context) -> None:
     consumers: tuple[Consumer, ...] = ()
     notes: list[str] = []
     try:
-        app = session.application(settings)
+        app = application_of(settings)
         handlers, consumers, problems = app.handlers, app.consumers, app.problems()
         notes = [_sharing(queue) for queue in app.queues if queue.throttle == "queue"]
         notes += [_keyed(queue) for queue in app.queues if queue.limit_key is not None]

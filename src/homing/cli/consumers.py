@@ -12,7 +12,7 @@ from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import session_of
 from homing.cli.words import age, moment, name, number
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.operations.consumers import Consumer, list_consumers, restore, retire, topics_of_nobody
 

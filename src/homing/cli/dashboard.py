@@ -8,9 +8,10 @@ from typing import Annotated, Protocol
 import typer
 
 from homing.cli.acting import person
+from homing.cli.apps import application_of
 from homing.cli.features import feature
 from homing.cli.output import show_text
-from homing.cli.session import Session, session_of
+from homing.cli.session import session_of
 from homing.config.settings import Settings
 from homing.errors import ConfigurationError
 from homing.ledger.actions import Role
@@ -65,7 +66,7 @@ def dashboard_verb(
     serve: ServePages = feature("homing.dashboard.serving", "serve_pages", verb="dashboard", extra="redis,dashboard")
     serve(
         settings,
-        name=_name(session, settings),
+        name=_name(settings),
         local=person(None).name,
         users=file,
         address=_address(settings, host, port),
@@ -73,9 +74,9 @@ def dashboard_verb(
     )
 
 
-def _name(session: Session, settings: Settings) -> str:
+def _name(settings: Settings) -> str:
     """The app's name; it is loaded only where the settings name no prefix, which is the name then."""
-    return settings.prefix or session.application(settings).name
+    return settings.prefix or application_of(settings).name
 
 
 def _address(settings: Settings, host: str | None, port: int | None) -> str:

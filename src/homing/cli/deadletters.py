@@ -36,8 +36,8 @@ from homing.deadletters.letters import (
     show_letter,
 )
 from homing.deadletters.redrive import Redrive
-from homing.deadletters.report import clean_line
 from homing.errors import UnknownId
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Row
 

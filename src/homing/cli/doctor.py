@@ -7,13 +7,14 @@ from typing import Protocol
 import typer
 
 from homing.app import Homing
+from homing.cli.apps import application_of
 from homing.cli.exits import Exit
 from homing.cli.features import feature
 from homing.cli.ledgers import open_ledger
 from homing.cli.output import show_json, show_table
 from homing.cli.session import session_of
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.upkeep.doctor import Examination, Finding, Level, examine_ledger, examine_tracing
 
 _LONGEST = 600
@@ -29,7 +30,7 @@ def doctor_verb(context: typer.Context) -> None:
     """Examine the servers, and whether the settings fit them. PostgreSQL, Redis and what lies between; changes nothing."""
     session = session_of(context)
     settings = session.settings()
-    app = session.application(settings)
+    app = application_of(settings)
     examine_engine: ExamineEngine = feature("homing.operations.doctor", "examine_engine", verb="doctor", extra="redis")
     ledger = asyncio.run(_examine_ledger(settings, app))
     engine = examine_engine(settings.redis_dsn, settings.prefix or app.name, ledger.queues)

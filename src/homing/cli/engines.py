@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from homing.cli.apps import application_of
 from homing.cli.features import feature
 from homing.cli.session import Session
 from homing.ledger.ledger import Ledger
@@ -27,7 +28,7 @@ def run_on_both(
     for what may take minutes.
     """
     settings = session.settings()
-    prefix = settings.prefix or session.application(settings).name
+    prefix = settings.prefix or application_of(settings).name
     run = feature("homing.operations.connecting", "run_on_both", verb=verb, extra="redis")
     with _told_once(verbose=session.verbose), _said_meanwhile(doing):
         result: T = run(settings, prefix, verb, task)

@@ -11,6 +11,7 @@ import typer
 
 from homing.app import Homing, Queue
 from homing.cli.acting import person
+from homing.cli.apps import application_of
 from homing.cli.exits import Exit
 from homing.cli.job_options import WhyOption
 from homing.cli.ledgers import open_ledger
@@ -18,9 +19,9 @@ from homing.cli.output import show_error, show_json, show_text
 from homing.cli.session import Session, session_of
 from homing.client import Deduplicate, EnqueueOptions, Handle
 from homing.config.sources import did_you_mean
-from homing.deadletters.report import clean, clean_line
 from homing.durations import parse_duration
 from homing.errors import EnqueueError, JobFailed, JobGone, PayloadError, ResultTimeout, UnknownId
+from homing.harmless import clean, clean_line
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.operations.enqueueing import data_for, enqueue
@@ -106,7 +107,7 @@ def enqueue_verb(
 
 def _run(session: Session, name: str, order: _Order, who: Person) -> None:
     settings = session.settings()
-    app = session.application(settings)
+    app = application_of(settings)
     try:
         asyncio.run(_enqueue(session, app, _queue(app, name), order, who))
     except (EnqueueError, PayloadError) as error:

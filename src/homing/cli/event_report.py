@@ -8,8 +8,8 @@ from typing import Any
 from homing.cli.output import show_json, show_list, show_text
 from homing.cli.words import moment, name
 from homing.clock import SystemClock
-from homing.deadletters.report import clean, clean_line
 from homing.errors import UnknownId
+from homing.harmless import clean, clean_line
 from homing.ledger.ledger import Row
 from homing.operations.events import EventLine, EventPage, EventState, Lineage
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from homing.cli.output import show_text
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.operations.flows import Counts, FlowNode
 
 _LONGEST_VALUE = 80

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from homing.cli.exits import Exit
-from homing.cli.output import show_json, show_text
+from homing.cli.saying import show_json, show_text
 from homing.cli.session import session_of
-from homing.deadletters.report import clean
 from homing.errors import ConfigurationError, ServerUnavailable
+from homing.harmless import clean
 
 ANSWER_SECONDS = 3.0
 """How long an answer may take: it is made from memory."""

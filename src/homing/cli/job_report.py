@@ -10,7 +10,7 @@ from typing import Any
 from homing.cli.exits import Exit
 from homing.cli.flow_report import show_tree, tree_fields
 from homing.cli.output import show_json, show_list, show_text
-from homing.deadletters.report import clean, clean_line
+from homing.harmless import clean, clean_line
 from homing.operations.explain import Reason
 from homing.operations.explaining import Explained
 from homing.operations.flows import FlowNode

@@ -13,7 +13,7 @@ from homing.cli.job_options import NameOption, QueueOption, StateOption, WhyOpti
 from homing.cli.job_report import LONGEST_ID, show_explained, show_jobs, show_one
 from homing.cli.output import show_json, show_table
 from homing.cli.session import session_of
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.ids import JobId
 from homing.ledger.ledger import Ledger
 from homing.operations.cancel import Answer, Cancelled, cancel

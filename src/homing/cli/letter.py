@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from homing.cli.output import show_text
-from homing.deadletters.report import clean
+from homing.harmless import clean
 from homing.ledger.ledger import Row
 
 _LETTER = (

@@ -2,49 +2,103 @@
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from homing.cli.actions import actions_verbs
-from homing.cli.audit import audit_verb
-from homing.cli.backfill import backfill_verb
-from homing.cli.check import check_verb
-from homing.cli.consumers import consumers_verbs
-from homing.cli.dashboard import dashboard_verb
-from homing.cli.deadletters import deadletters_verbs
-from homing.cli.dev import dev_verb
-from homing.cli.doctor import doctor_verb
-from homing.cli.enqueue import enqueue_verb
-from homing.cli.events import events_verbs
 from homing.cli.exits import Exit, exit_for
-from homing.cli.health import health_verb
-from homing.cli.jobs import jobs_verbs
-from homing.cli.migrate import migrate_verb
-from homing.cli.output import show_error
-from homing.cli.prune import prune_verb
-from homing.cli.queues import pause_verb, queues_verbs, resume_verb
-from homing.cli.redrive import redrive_verb
-from homing.cli.schedules import schedules_verbs
+from homing.cli.saying import show_error
 from homing.cli.session import Session
-from homing.cli.settings import settings_verb
-from homing.cli.status import status_verb
-from homing.cli.tail import tail_verb
-from homing.cli.top import top_verb
-from homing.cli.worker import relay_verb, worker_verb
-from homing.cli.workers import workers_verbs
 
 _VERBOSE = ("-v", "--verbose")
 
+_VERBS = {
+    "migrate": ("migrate", "migrate_verb"),
+    "settings": ("settings", "settings_verb"),
+    "check": ("check", "check_verb"),
+    "doctor": ("doctor", "doctor_verb"),
+    "audit": ("audit", "audit_verb"),
+    "health": ("health", "health_verb"),
+    "dev": ("dev", "dev_verb"),
+    "worker": ("worker", "worker_verb"),
+    "relay": ("worker", "relay_verb"),
+    "dashboard": ("dashboard", "dashboard_verb"),
+    "status": ("status", "status_verb"),
+    "top": ("top", "top_verb"),
+    "tail": ("tail", "tail_verb"),
+    "enqueue": ("enqueue", "enqueue_verb"),
+    "pause": ("queues", "pause_verb"),
+    "resume": ("queues", "resume_verb"),
+    "redrive": ("redrive", "redrive_verb"),
+    "backfill": ("backfill", "backfill_verb"),
+    "prune": ("prune", "prune_verb"),
+    "events": ("events", "events_verbs"),
+    "consumers": ("consumers", "consumers_verbs"),
+    "workers": ("workers", "workers_verbs"),
+    "actions": ("actions", "actions_verbs"),
+    "jobs": ("jobs", "jobs_verbs"),
+    "queues": ("queues", "queues_verbs"),
+    "schedules": ("schedules", "schedules_verbs"),
+    "deadletters": ("deadletters", "deadletters_verbs"),
+}
+"""Each verb, with its module in this package and what it is called there: a function, or a group of verbs."""
+
+
+class Verbs(MutableMapping[str, Any]):
+    """Verbs that are imported when they are asked for: a probe each second should not pay for what it does not run."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, attribute = _VERBS[name]
+            self._made[name] = _command(name, getattr(import_module(f"homing.cli.{module}"), attribute))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_VERBS)
+
+    def __len__(self) -> int:
+        return len(_VERBS)
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+
+class LazyGroup(TyperGroup):
+    """The group of all verbs."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = Verbs()
+
+
+def _command(name: str, verb: Any) -> Any:
+    if isinstance(verb, typer.Typer):
+        group = typer.main.get_group(verb)
+        group.name = name
+        return group
+    alone = typer.Typer(**_TERMS)
+    alone.command(name)(verb)
+    return typer.main.get_command(alone)
+
+
+_TERMS: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+
 commands = typer.Typer(
     name="homing",
+    cls=LazyGroup,
     help="Background jobs that always arrive, and count once.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **_TERMS,
 )
 
 
@@ -59,35 +113,6 @@ def shared_options(
 ) -> None:
     """Keep what was said before the verb."""
     context.obj = Session(app=app, config=config, json=json, verbose=verbose)
-
-
-commands.command("migrate")(migrate_verb)
-commands.command("settings")(settings_verb)
-commands.command("check")(check_verb)
-commands.command("doctor")(doctor_verb)
-commands.command("audit")(audit_verb)
-commands.command("health")(health_verb)
-commands.command("dev")(dev_verb)
-commands.command("worker")(worker_verb)
-commands.command("relay")(relay_verb)
-commands.command("dashboard")(dashboard_verb)
-commands.command("status")(status_verb)
-commands.command("top")(top_verb)
-commands.command("tail")(tail_verb)
-commands.add_typer(events_verbs, name="events")
-commands.add_typer(consumers_verbs, name="consumers")
-commands.add_typer(workers_verbs, name="workers")
-commands.add_typer(actions_verbs, name="actions")
-commands.command("enqueue")(enqueue_verb)
-commands.add_typer(jobs_verbs, name="jobs")
-commands.add_typer(queues_verbs, name="queues")
-commands.add_typer(schedules_verbs, name="schedules")
-commands.command("pause")(pause_verb)
-commands.command("resume")(resume_verb)
-commands.add_typer(deadletters_verbs, name="deadletters")
-commands.command("redrive")(redrive_verb)
-commands.command("backfill")(backfill_verb)
-commands.command("prune")(prune_verb)
 
 
 def run() -> None:

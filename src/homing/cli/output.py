@@ -1,25 +1,19 @@
-"""What verbs print: tables for people, one JSON document for programs, both on stdout."""
+"""What verbs print: tables for people, and what needs no table (`saying`), which loads no rich."""
 
-import json
-import re
 import shutil
 import sys
 from collections.abc import Sequence
 
-import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from homing.cli.saying import show_error, show_json, show_text
+
+__all__ = ["make_console", "show_error", "show_json", "show_list", "show_table", "show_text"]
+
 _NO_TERMINAL_WIDTH = 200
 _ANY_WIDTH = 10_000
-_CONTROL = re.compile(r"[\x7f-\x9f]")  # JSON itself escapes those below the blank, and these stand in its texts alone
-
-
-def show_json(value: object) -> None:
-    """One JSON document on one line, in which whatever a terminal would obey is written as its number."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def make_console(width_without_terminal: int = _NO_TERMINAL_WIDTH) -> Console:
@@ -46,13 +40,3 @@ def show_list(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_row(*row)
     console = make_console(_ANY_WIDTH)
     console.print(table, crop=console.width < _ANY_WIDTH)
-
-
-def show_text(text: str) -> None:
-    """One line on stdout."""
-    typer.echo(text)
-
-
-def show_error(text: str) -> None:
-    """One message on stderr."""
-    typer.echo(f"homing: {text}", err=True)

@@ -11,9 +11,9 @@ from homing.cli.engines import run_on_both
 from homing.cli.job_options import WhyOption, YesOption
 from homing.cli.output import show_json, show_text
 from homing.cli.session import Session, session_of
-from homing.deadletters.report import clean_line
 from homing.durations import parse_duration
 from homing.errors import Refused
+from homing.harmless import clean_line
 from homing.ledger.ledger import Ledger
 from homing.operations.queues import QueueLine, clean, drain, obliterate, read_queue, waiting_jobs
 from homing.queue.browse import JobState, SteeredEngine

@@ -11,8 +11,8 @@ from homing.cli.job_options import WhyOption
 from homing.cli.output import show_json, show_list, show_text
 from homing.cli.queue_removals import clean_verb, drain_verb, obliterate_verb
 from homing.cli.session import session_of
-from homing.deadletters.report import clean_line
 from homing.durations import describe_seconds, parse_duration
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.operations.queues import QueueLine, limit, list_queues, pause, resume

@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from homing.cli.acting import confirm, person
+from homing.cli.apps import application_of
 from homing.cli.campaign import drive, shown
 from homing.cli.campaign_report import show_campaigns, show_progress
 from homing.cli.choosing import (
@@ -149,7 +150,7 @@ def _redrive_edited(session: Session, settings: Settings, chosen: Filter, file: 
         raise typer.BadParameter("it goes with exactly one --id and no other condition", param_hint="--edit")
     (letter,) = chosen.ids
     text = sys.stdin.read() if str(file) == "-" else _read(file)
-    app = session.application(settings)
+    app = application_of(settings)
 
     async def redrive() -> None:
         async with open_ledger(settings, "redrive") as ledger:

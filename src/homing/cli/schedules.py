@@ -12,7 +12,7 @@ from homing.cli.job_options import WhyOption, YesOption
 from homing.cli.output import show_json, show_list, show_text
 from homing.cli.session import session_of
 from homing.cli.words import moment, name
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.ledger.actions import Person
 from homing.ledger.ledger import Ledger
 from homing.operations.schedule_deeds import (

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import typer
 
-from homing.app import Homing
-from homing.cli.apps import load_app, unreadable
 from homing.config.logs import configure_logging
 from homing.config.settings import Settings, load_settings
 
@@ -44,16 +42,6 @@ class Session:
         app = [] if self.app is None else ["--app", self.app]
         config = [] if self.config is None else ["--config", str(self.config)]
         return [*app, *config, *(["--json"] if self.json else []), *(["--verbose"] if self.verbose else [])]
-
-    def application(self, settings: Settings) -> Homing:
-        """The app object, its handlers imported, running with `settings`."""
-        try:
-            app = load_app(settings.app)
-            app.use(settings)
-            app.load()
-        except SyntaxError as error:
-            raise unreadable(error) from error
-        return app
 
 
 def session_of(context: typer.Context) -> Session:

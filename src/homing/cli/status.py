@@ -12,8 +12,8 @@ from homing.cli.output import make_console, show_error, show_json
 from homing.cli.pictures import line
 from homing.cli.session import Session, session_of
 from homing.cli.status_screen import draw_status, status_as_json
-from homing.deadletters.report import clean_line
 from homing.errors import ServerUnavailable
+from homing.harmless import clean_line
 from homing.ledger.ledger import Ledger
 from homing.operations.status import Status, read_status, read_sure_status
 from homing.operations.verdict import Level

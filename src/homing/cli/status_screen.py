@@ -10,7 +10,7 @@ from homing.cli.consumers import state_of
 from homing.cli.pictures import line, picture, table
 from homing.cli.words import age, moment, name, number
 from homing.cli.workers import process_as_json, process_cells
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.operations.overview import QueueState
 from homing.operations.status import Status, Total
 from homing.operations.verdict import Level, Verdict

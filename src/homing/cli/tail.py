@@ -14,7 +14,7 @@ from homing.cli.output import show_json, show_text
 from homing.cli.session import session_of
 from homing.cli.words import name
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.operations.following import Follower, Happening
 
 _PAUSE_SECONDS = 1.0

@@ -16,9 +16,9 @@ from homing.cli.pictures import line, picture, table
 from homing.cli.session import session_of
 from homing.cli.status_screen import queue_table
 from homing.cli.words import moment, name, number
-from homing.deadletters.report import clean_line
 from homing.durations import parse_duration
 from homing.errors import ServerUnavailable
+from homing.harmless import clean_line
 from homing.ledger.ledger import Ledger
 from homing.operations.overview import QueueState, read_queue_names, read_queues
 from homing.operations.pace import OpenWork, Pace, read_open_work, read_pace

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from homing.deadletters.report import clean_line
 from homing.durations import describe_seconds
+from homing.harmless import clean_line
 from homing.operations.overview import MOST
 
 LONGEST_NAME = 80

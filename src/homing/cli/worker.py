@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 import typer
 
 from homing.app import Homing
+from homing.cli.apps import application_of
 from homing.cli.features import feature
 from homing.cli.session import Session, session_of
 from homing.config.settings import Settings
@@ -59,7 +60,7 @@ def worker_verb(
         commands = _commands(session, queues, count=settings.worker_processes, with_relay=not no_relay)
         supervise: Supervise = feature("homing.processes.supervisor", "supervise", verb="worker", extra="redis")
         raise typer.Exit(supervise(commands, settings))
-    app = session.application(settings)
+    app = application_of(settings)
     _refuse_unknown_queues(app, settings.worker_queues)
     settings.redis_dsn  # noqa: B018 - refuses an engine that this process could not run on
     run_worker: RunWorker = feature("homing.processes.worker", "run_worker", verb="worker", extra="redis")
@@ -72,7 +73,7 @@ def relay_verb(context: typer.Context) -> None:
     """Route events, hand them to the engine, repair its losses. For workers that run with `--no-relay`; stops in good order on SIGTERM or SIGINT."""
     session = session_of(context)
     settings = session.settings()
-    app = session.application(settings)
+    app = application_of(settings)
     settings.redis_dsn  # noqa: B018 - as above
     run_relay: RunRelay = feature("homing.processes.relay", "run_relay", verb="relay", extra="redis")
     raise typer.Exit(run_relay(app, settings))

@@ -12,7 +12,7 @@ from homing.cli.output import show_json, show_list
 from homing.cli.session import session_of
 from homing.cli.words import age, moment, name
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.operations.overview import ProcessState, read_processes
 
 workers_verbs = typer.Typer(no_args_is_help=True, help="Workers and relays: look at them.", rich_markup_mode=None)

@@ -42,7 +42,7 @@ class SettingLine(NamedTuple):
 class Retention(BaseModel):
     """How long finished things are kept."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     events: Window = days(30)
     """Events together with their deliveries, counted from the settling of the last one."""
@@ -56,7 +56,7 @@ class Settings(BaseModel):
     """The settings of one process, frozen. Building it directly reads no variable and no file; `load_settings` does."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, validate_default=False
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False
     )
 
     database_url: PostgresUrl | None = None

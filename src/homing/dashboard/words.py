@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
-from homing.deadletters.report import clean
 from homing.durations import describe_seconds
+from homing.harmless import clean
 from homing.operations.overview import MOST
 
 # What turns the reading direction around, or is not seen at all: names that look like others.

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from homing.config.urls import mask_text
 from homing.events.codec import dump_json
+from homing.harmless import clean
 
 MAX_TEXT = 4_000
 """Characters of an error's text that are kept."""
@@ -23,8 +24,6 @@ MAX_NAME = 200
 MAX_DEPTH = 200
 """Levels of arrays and objects that are kept as they are; PostgreSQL's own limit depends on its stack."""
 
-# The last two ranges turn the direction of what follows: a name may look like another one, or hide its end.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _NO_JSONB = re.compile(r"[\x00\ud800-\udfff]")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+", re.IGNORECASE)
 
@@ -93,19 +92,6 @@ def report_text(error_class: str, text: str, stack: str = "") -> ErrorReport:
     return ErrorReport(
         error_class=error_class, text=mask_text(clean(text, MAX_TEXT)), stack=mask_text(_end(clean(stack)))
     )
-
-
-def clean(text: str, most: int | None = None) -> str:
-    """`text` without what jsonb refuses, terminals obey, or makes it look like another text, cut to `most` characters with a note of how many are missing."""
-    safe = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-    if most is None or len(safe) <= most:
-        return safe
-    return f"{safe[:most]}… ({len(safe) - most:,} more characters)"
-
-
-def clean_line(text: str, most: int = 160) -> str:
-    """`text` as one line of a table: clean, its line breaks as blanks, cut to `most` characters."""
-    return clean(" ".join(text.split()), most)
 
 
 def keepable_json(data: str) -> str:

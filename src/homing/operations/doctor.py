@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterator
 
-from homing.deadletters.report import clean_line
+from homing.harmless import clean_line
 from homing.queue.redis.checkup import Checkup, check_up
 from homing.queue.redis.server import OLDEST_VERSION
 from homing.upkeep.doctor.finding import Finding, error, ok, warning

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from homing.app.application import Homing
 from homing.app.retention import check_retention
 from homing.config.settings import Settings
-from homing.deadletters.report import clean_line
 from homing.errors import UnsuitableServer
+from homing.harmless import clean_line
 from homing.ledger.ledger import Ledger
 from homing.processes.heartbeat import Heartbeat, Role
 from homing.queue.browse import SteeredEngine

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from homing.deadletters.report import clean_line
 from homing.errors import Refused
+from homing.harmless import clean_line
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger, Row
 from homing.schema.statement import load
