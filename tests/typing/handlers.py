@@ -63,10 +63,17 @@ async def keeps_its_type(paid: Paid, mail: Mailer, job: Job) -> None:
     await fits(paid, job, mail)  # type: ignore[arg-type]  # two are exchanged
 
 
+@queue.handler("plain", on=Paid, at_least_once=True)
+def plain(event: Paid, job: Job) -> str:
+    """A handler that runs in a thread."""
+    return f"{job.id}: {event.amount}"
+
+
 async def enqueues(paid: Paid, refunded: Refunded) -> None:
     """A handler that is enqueued takes its own event, options have their types, and the handle knows the result."""
     handle = await queue.enqueue(fits, paid, delay=seconds(1), deduplicate=Deduplicate("paid"))
     assert_type(await handle.result(), int)
+    assert_type(await (await queue.enqueue(plain, paid)).result(), str)
     assert_type(await (await queue.enqueue("fits", paid)).result(), Any)
     await queue.enqueue(fits, refunded)  # type: ignore[misc]  # another event
     await queue.enqueue("fits", paid, delay=1)  # type: ignore[call-overload]  # a number is no duration

@@ -75,6 +75,11 @@ class EnqueueingQueue:
     ) -> Handle[R]: ...
 
     @overload
+    async def enqueue(
+        self, job: Callable[Concatenate[E, P], R], data: E, **options: Unpack[EnqueueOptions]
+    ) -> Handle[R]: ...
+
+    @overload
     async def enqueue(self, job: str, data: Data, **options: Unpack[EnqueueOptions]) -> Handle[Any]: ...
 
     async def enqueue(
