@@ -15,6 +15,7 @@ from homing.operations.actions import ACTIONS, NEWEST
 from homing.operations.events import EVENT, EVENT_DEATHS, EVENTS, LINEAGE, PARKED, UNPUBLISHED, UNROUTED
 from homing.operations.following import TAIL_ACTIONS, TAIL_LETTERS, TAIL_SETTLED
 from homing.operations.pace import DIED_SINCE, OPEN_WORK, SETTLED_SINCE, STILL_OPEN
+from homing.operations.search import DELIVERIES_OF, SEARCH_DELIVERIES, SEARCH_EVENTS
 from homing.operations.status import FAILING, TOTALS
 from homing.schema.statement import Statement
 from tests.integration.test_plans import buffers, explain, indexes, nodes
@@ -98,6 +99,38 @@ ASKED: Mapping[str, tuple[Statement, dict[str, Any], set[str], int]] = {
     "one event": (EVENT, {"event_id": ZERO, "payload": False}, {"outbox_events_pkey"}, 10),
     "its deliveries": (LINEAGE, {"event_id": ZERO}, {"deliveries_pkey"}, 10),
     "their deaths": (EVENT_DEATHS, {"event_id": ZERO, "most": 1000}, {"dead_letters_history"}, 10),
+    "search of a trace": (
+        SEARCH_EVENTS,
+        {
+            **dict.fromkeys(("topic", "aggregate_id", "path", "value")),
+            "trace_id": "nobody's",
+            "before": LAST,
+            "walk": 1000,
+            **PAGE,
+        },
+        {"outbox_events_pkey"},
+        3000,
+    ),
+    "search of a field": (
+        SEARCH_EVENTS,
+        {
+            **dict.fromkeys(("topic", "aggregate_id", "trace_id")),
+            "path": ["a", "b"],
+            "value": "1",
+            "before": LAST,
+            "walk": 1000,
+            **PAGE,
+        },
+        {"outbox_events_pkey"},
+        3000,
+    ),
+    "search of a consumer": (
+        SEARCH_DELIVERIES,
+        {"consumer": "rare", "outcome": None, "before": LAST, "before_consumer": "", "walk": 1000, **PAGE},
+        {"deliveries_pkey"},
+        3000,
+    ),
+    "deliveries of events": (DELIVERIES_OF, {"event_ids": [ZERO] * 50, "most": 2000}, {"deliveries_pkey"}, 300),
     "actions": (
         ACTIONS,
         {"actor": None, "action": None, "since": None, "before": NEWEST, "walk": 50, **PAGE},

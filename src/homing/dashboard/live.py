@@ -1,6 +1,6 @@
 """The stream that tells open pages when there is something new to see. Pages fetch themselves again; nothing else travels here."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -34,11 +34,11 @@ class Live:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def poll(self) -> AsyncIterator[str]:
+    async def poll(self) -> AsyncGenerator[str, None]:
         """What one viewer too many hears."""
         yield f"event: poll\ndata: {POLL_SECONDS}\n\n"
 
-    async def stream(self) -> AsyncIterator[str]:
+    async def stream(self) -> AsyncGenerator[str, None]:
         """An event for each look, until the viewer leaves or the process ends."""
         self.viewers += 1
         lookout = self._desk.lookout

@@ -6,6 +6,10 @@ import re
 import httpx
 import pytest
 
+from homing.ids import JobId
+from homing.queue.flows import FlowJob
+from homing.queue.job import NewJob
+from homing.queue.parent import JobRef, Parent
 from homing.queue.port import Limit
 from tests.integration.dashboard.conftest import send
 from tests.integration.dashboard.world import (
@@ -170,6 +174,19 @@ async def test_emptying_a_queue_is_an_administrators(
     done = await send(admin, f"{path}/{removal}", seen_at=path, confirmed="yes", reason="a fresh start")
     assert done.headers["location"] == path
     assert [action[:2] for action in await world.actions()] == [("admin", removal.partition("-")[0])]
+
+
+async def test_a_case_file_shows_its_flow(viewer: httpx.AsyncClient, world: World) -> None:
+    """What a job waits for, and what waits for it, with states, and the way to the whole tree; a job that is alone has none."""
+    invoice = JobRef(QUEUE, JobId("invoice-1"))
+    parent = NewJob(id=invoice.id, name="invoice", data="{}", timestamp_ms=0)
+    child = NewJob(id=JobId("parcel-1"), name="pack", data="{}", timestamp_ms=0, parent=Parent(invoice))
+    await world.engine.add_flow([FlowJob(queue=QUEUE, job=parent, waits=True), FlowJob(queue=QUEUE, job=child)])
+    page = await viewer.get("/jobs/parcel-1?queue=work")
+    assert "Its flow" in page.text
+    assert 'href="/jobs/invoice-1?queue=work"' in page.text
+    assert "waiting-children" in page.text
+    assert "Its flow" not in (await viewer.get(f"/jobs/{DEAD_JOB}")).text
 
 
 def text_of(page: httpx.Response) -> str:

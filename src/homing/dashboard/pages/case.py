@@ -11,12 +11,16 @@ from starlette.responses import RedirectResponse, Response
 from homing.dashboard.query import LONGEST
 from homing.dashboard.timeline import tell
 from homing.dashboard.visit import Visit, page
-from homing.errors import UnknownId
-from homing.ids import DeliveryKey
+from homing.errors import Refused, ServerUnavailable, UnknownId
+from homing.ids import DeliveryKey, JobId
 from homing.ledger.ledger import Row
 from homing.operations.events import Lineage, show_event
 from homing.operations.explaining import Explained, explain_id
+from homing.operations.flows import FlowNode, read_flow
 from homing.queue.browse import JobState, ShownJob
+
+MOST_CHILDREN = 10
+"""Children of one job that a case file shows; the page of its flow shows more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +133,21 @@ async def _show(visit: Visit, job_id: str) -> Response:
         fields=fields_of(visit, case.job),
         trace_id=None if case.lineage is None else case.lineage.trace_id,
         job_ids=job_ids_of(case.lineage),
+        flow=await flow_of(visit, case),
         command_line=visit.command("jobs", "explain", case.job_id),
     )
+
+
+async def flow_of(visit: Visit, case: Case) -> list[tuple[int, FlowNode]]:
+    """The jobs that it waits for and those that wait for it, with their levels; none for a job that is alone."""
+    if case.job is None or case.job.name is None:
+        return []
+    job_id = JobId(case.explained.job_id)
+    try:
+        tree = await read_flow(visit.ledger, visit.engine, job_id, case.queue, most_children=MOST_CHILDREN)
+    except (UnknownId, Refused, ServerUnavailable):  # it moved or the engine went away meanwhile: the rest can be shown
+        return []
+    return [] if tree is None else list(tree.walk())
 
 
 def data_of(visit: Visit, case: Case) -> Any:
