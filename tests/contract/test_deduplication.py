@@ -54,6 +54,19 @@ async def test_the_last_one_that_came_meanwhile_follows(subject: Subject) -> Non
     assert await add(subject, "d", keep_last_if_active=True) == Deduplicated(JobId("c"))
 
 
+async def test_a_job_that_is_gone_stands_for_nobody(subject: Subject) -> None:
+    """Removed, or lost with the engine's data: the next one is added, and no lock outlives its job."""
+    assert await add(subject, "a") is Accepted.ACCEPTED
+    assert await subject.engine.remove(QUEUE, JobId("a"))
+    assert await add(subject, "b") is Accepted.ACCEPTED
+    if subject.server_url is None:
+        subject.flush()
+    else:
+        with Redis.from_url(subject.server_url) as client:
+            client.delete(f"bull:{QUEUE}:b")  # what an evicting server does
+    assert await add(subject, "c") is Accepted.ACCEPTED
+
+
 @pytest.mark.parametrize("extend", [False, True])
 async def test_who_replaces_keeps_the_time_unless_it_extends(subject: Subject, extend: bool) -> None:  # noqa: FBT001
     """A delayed job makes way; the window goes on as the first began it, or begins anew."""
