@@ -131,6 +131,14 @@ WAITING = (
         summary="{{ $labels.queue }}: {{ $value }} jobs {{ $labels.job }} that no worker knows",
         remedy="Deploy the code with the handler, or find who adds jobs of this name; they run as soon as a worker knows them.",
     ),
+    Alert(
+        name="HomingTicksMissed",
+        expr=f"{grown(m.SCHEDULE_MISSED, '1h', 'schedule')} > 0",
+        wait="0s",
+        severity="ticket",
+        summary="{{ $labels.schedule }}: {{ $value }} ticks of the schedule were missed within an hour",
+        remedy="No worker claimed its ticks in time; the last one ran late. homing schedules list, then homing schedules run {{ $labels.schedule }} where one more is needed.",
+    ),
 )
 
 WORKING = (

@@ -214,6 +214,25 @@ async def _let_time_pass(system: System, name: str, since_ms: int) -> None:
     await engine._main.call("ZADD", engine._keys(QUEUE).repeat, since_ms, name)
 
 
+async def test_a_worker_that_died_with_the_tick_costs_neither_the_tick_nor_the_next(
+    settings_with_table: Settings,
+) -> None:
+    """It was claimed, and nothing came after that: another worker takes it up, makes the next one, and its effect counts once."""
+    ticks: list[Tick] = []
+    app = app_of(settings_with_table, ticks)
+    async with running(app, settings_with_table, worker=False) as system:
+        await declare_schedules(system.ledger, system.engine, app.schedules)
+        lost = await system.engine.claim(QUEUE, ClaimRequest(new_token(), 0.05))
+        assert isinstance(lost, ClaimedJob)
+        assert (await system.engine.counts(QUEUE)).delayed == 1  # the nightly one; nobody made the next hourly one
+    async with running(app_of(settings_with_table, ticks), settings_with_table) as system:
+        await until(lambda: ticks, what="another worker ran the tick")
+        await until(lambda: _finished(system, lost.lease.job_id), what="its job is finished")
+        assert await counted(system) == 1
+        (hourly,) = await system.engine.schedules(QUEUE, ["hourly"])
+        assert hourly.next_ms == round(ticks[0].due_at.timestamp() * 1000) + 3_600_000
+
+
 async def test_a_tick_that_dies_is_a_dead_letter_that_keeps_its_time(settings_with_table: Settings) -> None:
     """The letter's data say which tick it was, and the chain goes on."""
     app = Homing("test")

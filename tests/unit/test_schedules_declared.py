@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_where_it_stands(terms: dict[str, Any], message: s
 async def _nightly(tick: Tick) -> None: ...
 
 
-@pytest.mark.parametrize("name", ["", " a", "a" * 201, "a\nb"])
+@pytest.mark.parametrize("name", ["", " a", "a" * 201, "a\nb", "nightly:1796090400000"])
 def test_a_name_that_nobody_could_type_is_refused(name: str) -> None:
     """A schedule's name may be anything printable, a new handler's what a consumer's may be."""
     maintenance = _app().queue("maintenance")

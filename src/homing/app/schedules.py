@@ -85,6 +85,10 @@ def declare(
 def _check_name(name: str, where: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ID or name != name.strip() or not name.isprintable():
         raise RegistrationError(f"{where}: its name is 1 to {LONGEST_ID} printable characters, without spaces around")
+    if name.rpartition(":")[2].isdecimal() and ":" in name:
+        raise RegistrationError(
+            f"{where}: its name looks like a tick of the schedule {name.rpartition(':')[0]!r}: end it otherwise"
+        )
 
 
 def _check_when(when: When, where: str) -> None:

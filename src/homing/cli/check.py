@@ -1,10 +1,13 @@
 """`homing check`: whether what is about to run is declared in a way that can work."""
 
+from datetime import UTC, datetime
+
 import typer
 
 from homing.app import Handler, Queue
 from homing.app.consumers import Consumer
 from homing.app.retention import check_retention
+from homing.app.schedules import DeclaredSchedule
 from homing.cli.apps import application_of
 from homing.cli.exits import Exit
 from homing.cli.output import show_error, show_json, show_table, show_text
@@ -12,8 +15,13 @@ from homing.cli.session import session_of
 from homing.config.settings import Settings
 from homing.durations import describe_seconds
 from homing.errors import RegistrationError
+from homing.queue.schedules import moment_of
 
 _COLUMNS = ("consumer", "topic", "guarantee", "attempts", "horizon", "time-out")
+
+
+MOST_SCHEDULES = 100
+"""Schedules that are told one by one."""
 
 
 def check_verb(context: typer.Context) -> None:
@@ -29,6 +37,7 @@ def check_verb(context: typer.Context) -> None:
         notes = [_sharing(queue) for queue in app.queues if queue.throttle == "queue"]
         notes += [_keyed(queue) for queue in app.queues if queue.limit_key is not None]
         notes += _mixed_queues(handlers, consumers)
+        notes += [_scheduled(one) for one in app.schedules[:MOST_SCHEDULES]]
         contract = check_retention(app.queues, handlers, settings.retention)
         problems += contract.errors
         notes += contract.warnings
@@ -83,6 +92,23 @@ def _mixed_queues(handlers: tuple[Handler, ...], consumers: tuple[Consumer, ...]
         for consumer in consumers
         if consumer.queue in served
     ]
+
+
+def _scheduled(one: DeclaredSchedule) -> str:
+    """When a schedule fires next, if it is new."""
+    schedule, now_ms = one.schedule, int(datetime.now(UTC).timestamp() * 1000)
+    first_ms = schedule.first(now_ms, 0)
+    when = (
+        f"{schedule.cron} {schedule.zone}"
+        if schedule.cron
+        else f"every {describe_seconds((schedule.every_ms or 0) / 1000)}"
+    )
+    begins = (
+        "its end has come"
+        if first_ms is None
+        else f"if it is new it begins at {moment_of(first_ms):%Y-%m-%d %H:%M:%S} UTC"
+    )
+    return f"schedule {schedule.id} of queue {one.queue} runs {schedule.job_name}: {when}; {begins}"
 
 
 def _keyed(queue: Queue) -> str:
