@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,11 +121,11 @@ def _last_words(stderr: str) -> str:
     return " ".join(stderr.split())[-500:]
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Install; 0 also where there is nothing to install with, which is said aloud."""
     parser = argparse.ArgumentParser(prog="python -m tests.interop.npm", description=__doc__)
     parser.add_argument("--newest", action="store_true", help="the newest BullMQ 6, beside the pinned one")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         done = install(newest=options.newest)
     except NodeIsMissingError as error:

@@ -8,9 +8,12 @@ import pytest
 from homing import Event, Homing, PermanentError
 from homing.config.settings import Settings
 from homing.ids import JobId, new_token
+from homing.queue.flows import FlowJob
 from homing.queue.job import ClaimedJob, KeepRule, NewJob
+from homing.queue.parent import JobRef, Parent
 from homing.queue.port import Accepted, ClaimRequest
 from homing.queue.redis import RedisEngine
+from homing.queue.schedules import Schedule
 from tests.interop.node import Node
 from tests.system import quick, running
 from tests.waiting import until
@@ -32,6 +35,10 @@ class Board:
         jobs: list[dict[str, Any]] = queue["jobs"]
         return jobs
 
+    async def shown(self, path: str) -> Any:
+        """What another page of it is made of."""
+        return (await self._http.get(f"/api/{path}")).raise_for_status().json()
+
     async def do(self, path: str) -> None:
         """Press a button."""
         (await self._http.put(f"/api/queues/mail/{path}")).raise_for_status()
@@ -47,8 +54,12 @@ async def board(node: Node) -> Any:
 
 async def add(engine: RedisEngine, *ids: str, **terms: object) -> None:
     """Add jobs."""
-    jobs = [NewJob(id=JobId(job_id), name="greet", data='{"to":"π"}', timestamp_ms=NOW_MS, **terms) for job_id in ids]  # type: ignore[arg-type]  # tests name only the terms that matter
-    assert await engine.add("mail", jobs) == [Accepted.ACCEPTED] * len(ids)
+    assert await engine.add("mail", [new_job(job_id, **terms) for job_id in ids]) == [Accepted.ACCEPTED] * len(ids)
+
+
+def new_job(job_id: str, **terms: object) -> NewJob:
+    """A job with nothing special about it but `terms`."""
+    return NewJob(id=JobId(job_id), name="greet", data='{"to":"π"}', timestamp_ms=NOW_MS, **terms)  # type: ignore[arg-type]  # tests name only the terms that matter
 
 
 async def claim(engine: RedisEngine) -> ClaimedJob:
@@ -80,6 +91,24 @@ async def test_it_lists_our_jobs(board: Board, engine: RedisEngine) -> None:
     assert (completed["data"], completed["returnValue"]) == ({"to": "π"}, {"sent": 1})
     assert (failed["failedReason"], failed["stacktrace"]) == ("no luck", ["Trace\nback"])
     assert delayed["delay"] > 0
+
+
+async def test_it_shows_logs_flows_and_schedules(board: Board, engine: RedisEngine) -> None:
+    """Lines of a job's log, the tree of a flow, and a schedule with its next tick."""
+    bill = JobRef("mail", JobId("bill"))
+    jobs = [FlowJob(queue="mail", job=new_job("bill"), waits=True)]
+    jobs += [FlowJob(queue="mail", job=new_job(name, parent=Parent(bill))) for name in ("a", "b")]
+    assert await engine.add_flow(jobs) == [Accepted.ACCEPTED] * 3
+    await engine.note_lines("mail", JobId("a"), ["one", "two"])
+    await engine.upsert_schedules("mail", [Schedule(id="hourly", job_name="greet", every_ms=3_600_000)])
+    assert await board.shown("queues/mail/a/logs") == ["one", "two"]
+    root = (await board.shown("queues/mail/bill/flow"))["flowRoot"]
+    assert (root["id"], root["state"], root["dependencies"]["unprocessed"]) == ("bill", "waiting-children", 2)
+    assert {child["id"]: child["state"] for child in root["children"]} == {"a": "waiting", "b": "waiting"}
+    (held,) = await engine.schedules("mail")
+    (shown,) = (await board.shown("job-schedulers"))["schedulers"]
+    assert (shown["id"], shown["every"], shown["next"]) == ("hourly", 3_600_000, held.next_ms)
+    assert shown["nextRunJobId"] == held.tick.job_id
 
 
 async def test_its_buttons_do_here_what_they_say(board: Board, engine: RedisEngine) -> None:
