@@ -27,7 +27,8 @@
 
   function look() {
     if (document.hidden || isBusy()) return;
-    htmx.trigger(document.body, "homing:look");
+    if (document.getElementById("live").dataset.reload !== undefined) window.location.reload();
+    else htmx.trigger(document.body, "homing:look");
   }
 
   function rest() {
@@ -44,6 +45,7 @@
 
   function listen() {
     rest();
+    if (pulse) pulse.hidden = !document.getElementById("live");
     if (document.hidden || !pulse || !document.getElementById("live")) return;
     stream = new EventSource(`${root}/live`);
     stream.onopen = () => show("live", "live");
