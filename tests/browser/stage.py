@@ -267,6 +267,15 @@ async def decorate(stage: Stage) -> dict[str, str]:
     }
 
 
+async def liven(stage: Stage, looks: int = 15) -> None:
+    """Let orders flow for a minute, more in some moments than in others, so that pictures show work."""
+    lookout = stage.dashboard.desk.lookout
+    for look in range(looks):
+        for number in range(20 + 12 * (look * 7 % 5)):
+            await stage.system.record(OrderPlaced(number=number))
+        await lookout.wait_next(60)
+
+
 async def campaigned(stage: Stage) -> UUID:
     """A campaign that has ended."""
     campaigns = Campaigns(stage.system.ledger)
