@@ -1,6 +1,7 @@
 """Bull Board on a queue of ours: it lists our jobs, shows what became of them, and what people do there is done here."""
 
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -109,6 +110,16 @@ async def test_it_shows_logs_flows_and_schedules(board: Board, engine: RedisEngi
     (shown,) = (await board.shown("job-schedulers"))["schedulers"]
     assert (shown["id"], shown["every"], shown["next"]) == ("hourly", 3_600_000, held.next_ms)
     assert shown["nextRunJobId"] == held.tick.job_id
+
+
+async def test_ids_of_ours_are_ids_there(board: Board, engine: RedisEngine) -> None:
+    """Those of deliveries have dots, those of children a slash: its addresses bear both."""
+    delivery = "01890000-0000-7000-8000-000000000000.1.bills.bill"
+    await add(engine, delivery, f"{delivery}/ship-p0", delay_seconds=600)
+    assert {job["id"] for job in await board.listed("delayed")} == {delivery, f"{delivery}/ship-p0"}
+    for job_id in (delivery, f"{delivery}/ship-p0"):
+        await board.do(f"{quote(job_id, safe='')}/promote")
+    assert (await engine.counts("mail")).waiting == 2
 
 
 async def test_its_buttons_do_here_what_they_say(board: Board, engine: RedisEngine) -> None:

@@ -1,6 +1,7 @@
 """What becomes of a machine without Node, without a registry, or with an npm that fails: said aloud, or an error."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/bin")
     monkeypatch.setattr(npm, "HOME", tmp_path / "home")
     monkeypatch.setattr(npm, "PINNED", tmp_path / "home" / "pinned")
-    monkeypatch.setattr(npm.shutil, "which", lambda name: str(programs / name) if (programs / name).exists() else None)
+    monkeypatch.setattr(shutil, "which", lambda name: str(programs / name) if (programs / name).exists() else None)
     return programs
 
 
