@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from homing.deadletters.letters import HISTOGRAM
 from homing.embedded import EmbeddedPostgres
 from homing.ids import first_id_at
 from homing.operations.actions import ACTIONS, NEWEST
@@ -136,6 +137,12 @@ ASKED: Mapping[str, tuple[Statement, dict[str, Any], set[str], int]] = {
         {"actor": None, "action": None, "since": None, "before": NEWEST, "walk": 50, **PAGE},
         {"operator_actions_pkey"},
         300,
+    ),
+    "when letters died": (
+        HISTOGRAM,
+        {"fingerprints": ["f"], "span_seconds": 86_400.0, "slots": 48, "walk": 500},
+        {"dead_letters_pkey"},
+        100,
     ),
     "failing": (FAILING, {"since_seconds": 3600.0, "walk": 500, "page": 20}, {"dead_letters_pkey"}, 100),
     "totals": (TOTALS, {"most": 1000}, set(), 600),
