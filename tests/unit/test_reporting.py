@@ -1,15 +1,24 @@
 """The line of a run: a record like any other, made the short way unless the application has a say in records."""
 
+import io
+import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from homing.clock import SystemClock
+from homing.clock import ManualClock, SystemClock
+from homing.config.logs import configure_logging
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import Completed, Dead
 from homing.queue.port import Finished, Held
 from homing.worker.reporting import Reporter
+from homing.worker.slot import Done, Slot
 
 JOB = ClaimedJob(
     lease=Lease("mail", JobId("17"), LeaseToken("t")),
@@ -55,3 +64,64 @@ def test_an_application_that_makes_its_own_records_makes_these_too(
     (record,) = caplog.records
     assert isinstance(record, Marked)
     assert vars(record)["outcome"] == "completed"
+
+
+@contextmanager
+def own_log() -> Iterator[io.StringIO]:
+    """A log that nobody hears but Homing's own writer."""
+    root, stream = logging.getLogger(), io.StringIO()
+    handlers, level = list(root.handlers), root.level
+    root.handlers.clear()
+    configure_logging("INFO", "json", stream)
+    try:
+        yield stream
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def done(job_id: str, held: Held = Held.HELD) -> Done:
+    """A run that has completed; nothing of it is looked at here but its name and its job."""
+    job = replace(JOB, lease=replace(JOB.lease, job_id=JobId(job_id)))
+    run: Any = SimpleNamespace(job=job, consumer="mail.send")
+    owner: Any = None
+    return Done(Slot(job, owner, 1.0, fields={"app": "shop", "job_id": job_id}), run, Completed(), Finished(held))
+
+
+class Heard(logging.Handler):
+    """A handler of the application's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def test_lines_of_a_group_are_those_of_its_runs() -> None:
+    """Written together without records where nobody else hears them, or one by one: the same lines, each with its own fields."""
+    group, reporter, heard = [done("a"), done("b\n\x1b", Held.MISSING)], Reporter(ManualClock()), Heard()
+    with own_log() as stream:
+        reporter.report_completed(group, 1.25)
+        together = stream.getvalue()
+        logging.getLogger("homing.worker").addHandler(heard)
+        reporter.report_completed(group, 1.25)
+        logging.getLogger("homing.worker").removeHandler(heard)
+        one_by_one = stream.getvalue().removeprefix(together)
+    assert len(heard.records) == 2
+    lines, others = ([json.loads(line) for line in text.splitlines()] for text in (together, one_by_one))
+    for line in lines + others:
+        assert line.pop("time").endswith("+00:00")
+    assert lines == others
+    assert [line["job_id"] for line in lines] == ["a", "b\n\x1b"]
+    assert lines[0]["message"].startswith("mail.send completed in 0.250 s, age ")
+    assert lines[1]["message"].endswith(" (lease missing)")
+
+
+def test_a_level_above_info_costs_no_line() -> None:
+    """Whoever asked for warnings only gets none of these."""
+    with own_log() as stream:
+        logging.getLogger().setLevel("WARNING")
+        Reporter(SystemClock()).report_completed([done("a")], 2.0)
+    assert stream.getvalue() == ""

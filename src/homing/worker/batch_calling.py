@@ -8,8 +8,9 @@ from typing import Any, TypeVar, cast
 
 from homing.app.handlers import Handler, Told
 from homing.errors import AttemptTimeout, PermanentError
-from homing.worker.calling import Caller, stack_of
+from homing.worker.calling import Caller
 from homing.worker.endings import LETTING_GO_SECONDS, Ending, Raised, Returned, report_stuck, returned
+from homing.worker.handling import stack_of
 from homing.worker.run import Cause, Run, Running
 from homing.worker.threads import ThreadRun
 

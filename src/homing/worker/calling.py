@@ -1,15 +1,16 @@
 """Calling a handler so that nothing it does ends more than its own run."""
 
 import asyncio
-import traceback
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 from homing.app.handlers import Parameter
 from homing.app.resources import Provider
 from homing.worker.children.pool import Children
-from homing.worker.endings import Raised, Returned, await_ending, returned
+from homing.worker.deadlines import Deadlines
+from homing.worker.endings import Raised, Returned
+from homing.worker.handling import Handling
 from homing.worker.run import Run
 from homing.worker.threads import call_in_thread, contain
 
@@ -24,6 +25,7 @@ class Caller:
         self._flow_of = flow_of
         self._timeout_seconds = timeout_seconds
         self._children = children
+        self._deadlines = Deadlines()
 
     async def call(self, run: Run, session: object = None) -> Returned | Raised:
         """Run the handler to its end; `session` is what a parameter typed `Transaction[...]` gets."""
@@ -31,11 +33,24 @@ class Caller:
         timeout_seconds = self.timeout_seconds(run)
         match run.handler.kind:
             case "async":
-                return await call_handler(run, arguments, timeout_seconds)
+                return await call_handler(run, arguments, timeout_seconds, self._deadlines)
             case "thread":
                 return await call_in_thread(run, lambda: contain(run, arguments), timeout_seconds)
             case "process":
                 return await self._children.call(run, timeout_seconds)
+
+    def begin(self, run: Run, context: Context, on_end: Callable[[Returned | Raised], None]) -> None:
+        """Begin an `async def` handler in a context of its own, and wait for nothing."""
+        run.hand_to(
+            Handling(
+                run,
+                self.arguments(run, None),
+                timeout_seconds=self.timeout_seconds(run),
+                deadlines=self._deadlines,
+                context=context,
+                on_end=on_end,
+            )
+        )
 
     def arguments(self, run: Run, session: object) -> dict[str, Any]:
         """What the handler's parameters get besides the event, by name."""
@@ -58,33 +73,17 @@ class Caller:
                 return self._provider.get(parameter.type)
 
 
-async def call_handler(run: Run, arguments: dict[str, Any], timeout_seconds: float) -> Returned | Raised:
-    """Run an `async def` handler in a task of its own for at most `timeout_seconds`.
+async def call_handler(
+    run: Run, arguments: dict[str, Any], timeout_seconds: float, deadlines: Deadlines | None = None
+) -> Returned | Raised:
+    """Run an `async def` handler in a task of its own, and wait for its end."""
+    over: asyncio.Future[Returned | Raised] = asyncio.get_running_loop().create_future()
 
-    Whatever it raises (`CancelledError`, `SystemExit`, exception groups) is this run's failure and nobody else's.
-    """
-    task = asyncio.create_task(_contain(run, arguments), name=f"run:{run.job.lease.job_id}")
-    return await await_ending(run, task, task, lambda: stack_of(task), timeout_seconds)
+    def end(ending: Returned | Raised) -> None:
+        if not over.done():  # else nobody waits any more
+            over.set_result(ending)
 
-
-async def _contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
-    try:
-        value = await run.handler.function(run.argument, **arguments)
-    except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
-        return Raised(run.flow_end or error)
-    return Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value))
-
-
-def stack_of(task: asyncio.Task[Any]) -> str:
-    """Where a task stands now, as a traceback shows it."""
-    return "".join(traceback.format_list(traceback.StackSummary.extract(_frames(task.get_coro()))))
-
-
-def _frames(awaiting: object) -> Iterator[tuple[FrameType, int]]:
-    """Where a suspended coroutine stands, down to what it waits for; a task itself knows its outermost frame only."""
-    while awaiting is not None:
-        frame = getattr(awaiting, "cr_frame", None) or getattr(awaiting, "gi_frame", None)
-        if frame is None:
-            return
-        yield frame, frame.f_lineno
-        awaiting = getattr(awaiting, "cr_await", None) or getattr(awaiting, "gi_yieldfrom", None)
+    run.hand_to(
+        Handling(run, arguments, timeout_seconds=timeout_seconds, deadlines=deadlines or Deadlines(), on_end=end)
+    )
+    return await over

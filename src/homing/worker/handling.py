@@ -1,21 +1,23 @@
 """A handler at work in a task of its own, whose end somebody is told and nobody waits for."""
 
 import asyncio
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from contextvars import Context
+from types import FrameType
 from typing import Any
 
-from homing.worker.calling import stack_of
+from homing.worker import endings
 from homing.worker.deadlines import Deadlines
-from homing.worker.endings import LETTING_GO_SECONDS, Raised, Returned, cancelled_by, report_stuck, returned
+from homing.worker.endings import Raised, Returned, cancelled_by, report_stuck, returned
 from homing.worker.run import Cause, Run
 
 
 class Handling:
     """One run of an `async def` handler, begun when this is made; `on_end` is called once, with what it came to.
 
-    Told to end, it has a while to do so; then it is left behind, and reported. Whatever the handler raises (`CancelledError`, `SystemExit`,
-    exception groups) is its run's failure and nobody else's.
+    It works in `context`, or in a copy of the present one. Told to end, it has a while to do so; then it is left behind, and reported.
+    Whatever the handler raises (`CancelledError`, `SystemExit`, exception groups) is its run's failure and nobody else's.
     """
 
     __slots__ = ("_deadlines", "_ended", "_giving_up", "_on_end", "_run", "_seconds", "_task")
@@ -27,8 +29,8 @@ class Handling:
         *,
         timeout_seconds: float,
         deadlines: Deadlines,
-        context: Context,
         on_end: Callable[[Returned | Raised], None],
+        context: Context | None = None,
     ) -> None:
         self._run = run
         self._seconds = timeout_seconds
@@ -51,7 +53,7 @@ class Handling:
             return
         self._task.cancel()
         if self._giving_up is None:
-            self._giving_up = asyncio.get_running_loop().call_later(LETTING_GO_SECONDS, self._give_up)
+            self._giving_up = asyncio.get_running_loop().call_later(endings.LETTING_GO_SECONDS, self._give_up)
             self._task.add_done_callback(self._end_unbegun)
 
     def done(self) -> bool:
@@ -61,11 +63,11 @@ class Handling:
     async def _work(self, arguments: dict[str, Any]) -> None:
         run = self._run
         try:
-            value = await run.handler.function(run.event, **arguments)
+            value = await run.handler.function(run.argument, **arguments)
         except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged later
-            self._end(Raised(error))
+            self._end(Raised(run.flow_end or error))
         else:
-            self._end(returned(value))
+            self._end(Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value)))
 
     def _end(self, ending: Returned | Raised) -> None:
         if self._ended:  # it was left behind
@@ -86,3 +88,18 @@ class Handling:
     def _give_up(self) -> None:
         report_stuck(self._run, stack_of(self._task))
         self._end(Raised(asyncio.CancelledError(), stuck=True))
+
+
+def stack_of(task: asyncio.Task[Any]) -> str:
+    """Where a task stands now, as a traceback shows it."""
+    return "".join(traceback.format_list(traceback.StackSummary.extract(_frames(task.get_coro()))))
+
+
+def _frames(awaiting: object) -> Iterator[tuple[FrameType, int]]:
+    """Where a suspended coroutine stands, down to what it waits for; a task itself knows its outermost frame only."""
+    while awaiting is not None:
+        frame = getattr(awaiting, "cr_frame", None) or getattr(awaiting, "gi_frame", None)
+        if frame is None:
+            return
+        yield frame, frame.f_lineno
+        awaiting = getattr(awaiting, "cr_await", None) or getattr(awaiting, "gi_yieldfrom", None)

@@ -20,12 +20,10 @@ from homing.queue.outcome import Completed
 from homing.queue.port import MOST_TOGETHER, Finished
 from homing.worker.calling import Caller
 from homing.worker.context import Surroundings
-from homing.worker.deadlines import Deadlines
 from homing.worker.ending import completion_of
 from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure
 from homing.worker.finishing import Finisher
 from homing.worker.gating import Gatekeeper
-from homing.worker.handling import Handling
 from homing.worker.run import Run
 from homing.worker.settling import Settled, Settler
 from homing.worker.slot import Done, Owner, Slot
@@ -89,7 +87,6 @@ class Together:
         self._spawn = spawn
         self._conclude = conclude
         self._leave = leave
-        self._deadlines = Deadlines()
         self._returned: list[_Returned] = []
 
     async def begin(self, plain: Sequence[tuple[Slot, Run]]) -> None:
@@ -113,20 +110,9 @@ class Together:
 
     def _start(self, slot: Slot, run: Run) -> None:
         try:
-            arguments = self._caller.arguments(run, None)
-        except Exception as error:  # noqa: BLE001 - what the application provides is not there: the run's failure
+            self._caller.begin(run, self._surroundings.of(run, slot.fields), partial(self._end, slot, run))
+        except Exception as error:  # noqa: BLE001 - what the handler asks for is not there: the run's failure
             self._end(slot, run, Raised(error))
-            return
-        run.hand_to(
-            Handling(
-                run,
-                arguments,
-                timeout_seconds=self._caller.timeout_seconds(run),
-                deadlines=self._deadlines,
-                context=self._surroundings.of(run, slot.fields),
-                on_end=partial(self._end, slot, run),
-            )
-        )
 
     def _end(self, slot: Slot, run: Run, ending: Ending) -> None:
         if not isinstance(ending, Returned):

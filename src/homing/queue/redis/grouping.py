@@ -1,6 +1,5 @@
 """Several jobs in one script of ours: completed, and as many next ones leased, at a third of what the official scripts ask of the server."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,40 +38,28 @@ class RedisGrouping(RedisLeasing):
     async def complete_group(
         self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
     ) -> list[Finished | HomingError]:
-        """Complete several jobs and lease as many next ones.
-
-        Jobs that are not kept for ever are removed by the official script, when it finishes the last one of each rule.
-        """
-        alone = _for_the_official_script(completions)
-        together = [each for place, each in enumerate(completions) if place not in alone]
-        apart = asyncio.gather(*(self._complete_alone(completions[place], claim_next) for place in sorted(alone)))
-        moved = iter(await self._complete_together(self._keys(queue), together, claim_next))  # sent before the others
-        by_themselves = iter(await apart)
-        return [next(by_themselves if place in alone else moved) for place in range(len(completions))]
-
-    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _complete_together(
-        self, keys: QueueKeys, completions: Sequence[Completion], request: ClaimRequest
-    ) -> list[Finished | HomingError]:
-        if not completions:
-            return []
+        """Complete several jobs and lease as many next ones. One of them removes what is not kept: the official script does that."""
+        if any(each.keep != completions[0].keep or each.keep.count == 0 for each in completions):
+            return [await self._complete_alone(each, claim_next) for each in completions]
+        keys = self._keys(queue)
         try:
-            endings, claims = await self._move(keys, completions, len(completions), request)
+            endings, claims = await self._move(keys, completions, len(completions), claim_next)
         except (
             ResponseError
         ):  # one of the keys is something else than it should be; whose it is, the others need not know
-            return [await self._complete_alone(each, request) for each in completions]
+            return [await self._complete_alone(each, claim_next) for each in completions]
         following = iter(claims.jobs)
         answers: list[Finished | HomingError] = []
         for each, ending in zip(completions, endings, strict=True):
             if ending == _NEEDS_OFFICIAL:
-                answers.append(await self._complete_alone(each, request))
+                answers.append(await self._complete_alone(each, claim_next))
             elif ending == 0:
                 answers.append(Finished(Held.HELD, next(following, claims.idle or _AGAIN)))
             else:
                 answers.append(Finished(self._held(each.job, ending)))
         return answers
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _complete_alone(self, each: Completion, request: ClaimRequest) -> Finished | HomingError:
         own = replace(request, token=new_token())
@@ -89,6 +76,7 @@ class RedisGrouping(RedisLeasing):
         words: list[Word] = [keys.base, self._now_ms(), len(completions), most, request.token]
         words += (max(1, encoding.milliseconds(request.lease_seconds)), request.worker)
         words += ("", "") if limit is None else (limit.jobs, max(1, encoding.milliseconds(limit.seconds)))
+        words += _kept(completions[0].keep if completions else _FOR_EVER)
         for each in completions:
             lease = each.job.lease
             words += (lease.job_id, lease.token, encoding.encodable(each.result), each.mark or "")
@@ -110,8 +98,7 @@ class RedisGrouping(RedisLeasing):
         return Claims(jobs, idle)
 
 
-def _for_the_official_script(completions: Sequence[Completion]) -> set[int]:
-    """Places of jobs that are removed at once, and of the last one under each rule that removes earlier ones."""
-    last = {each.keep: place for place, each in enumerate(completions) if each.keep != _FOR_EVER}
-    removed = {place for place, each in enumerate(completions) if each.keep.count == 0}
-    return removed | set(last.values())
+def _kept(rule: KeepRule) -> tuple[Word, Word]:
+    """How long and how many, as the script takes it."""
+    milliseconds = "" if rule.age_seconds is None else encoding.milliseconds(rule.age_seconds)
+    return milliseconds, "" if rule.count is None else rule.count

@@ -3,17 +3,17 @@
   KEYS: wait, active, prioritized, events, stalled, limiter, delayed, meta, pc, completed, marker (all of them BullMQ's)
   ARGV: what all keys of the queue start with; now, in ms; how many jobs to end; the most jobs to lease; token of the new leases, to
     which each lease adds its number; their length, in ms; the worker's name; max and duration (ms) of its limit, or two empty texts;
-    then four of each job to end: id, token, result, mark
+    how long (ms) and how many completed jobs are kept, each or an empty text; then four of each job to end: id, token, result, mark
   Result: {endings, left of the limit, next delayed job, lease, lease, ...}; the two in ms, 0 for none. An ending is what
     moveToFinished answers, or 1: this job needs moveToFinished and was not touched. A lease is id, name, data, opts, timestamp, ats,
     atm, stc, homing, defa.
   Everything is looked at before the first write. What is asked of all jobs is asked once; jobs with a family, with a de-duplication id, or
-  with numbers that are none are left to moveToFinished. Nothing is trimmed here but the events.
+  with numbers that are none are left to moveToFinished; and so is the last job where earlier ones are to be removed, which is done there.
 ]]
 local rcall = redis.call
 local wait, active, prioritized, events, stalled, limiter, delayed, meta, pc, completed, marker = unpack(KEYS)
 local prefix, now, count, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local token, leaseMs, worker, limitMax, limitMs = unpack(ARGV, 5, 9)
+local token, leaseMs, worker, limitMax, limitMs, keptMs, keptJobs = unpack(ARGV, 5, 11)
 local terms = rcall("HMGET", meta, "paused", "concurrency", "max", "duration", "opts.maxLenEvents")
 
 -- A counter as a job has it, 0 where it has none; nil for what is no number.
@@ -24,18 +24,29 @@ local function counted(text)
   return string.match(text, "^%d+$") and tonumber(text)
 end
 
+-- Whether completed jobs are to be removed, once so many more are.
+local function removes(more)
+  if keptJobs ~= "" and rcall("ZCARD", completed) + more > tonumber(keptJobs) then
+    return true
+  end
+  if keptMs == "" then
+    return false
+  end
+  return keptMs == "0" or #rcall("ZRANGEBYSCORE", completed, "-inf", now - keptMs, "LIMIT", 0, 1) > 0
+end
+
 -- What becomes of each job that shall end, and which of them end here: {place, id, key, result, mark, attempts made}.
 local function judge()
   local endings, ending, locks, families = {}, {}, {}, {}
   for place = 1, count do
-    local key = prefix .. ARGV[6 + 4 * place]
+    local key = prefix .. ARGV[8 + 4 * place]
     locks[place] = key .. ":lock"
     families[2 * place - 1], families[2 * place] = key .. ":dependencies", key .. ":unsuccessful"
   end
   local held = rcall("MGET", unpack(locks))
   local anyFamily = rcall("EXISTS", unpack(families)) > 0
   for place = 1, count do
-    local id, own, result, mark = unpack(ARGV, 6 + 4 * place, 9 + 4 * place)
+    local id, own, result, mark = unpack(ARGV, 8 + 4 * place, 11 + 4 * place)
     local key = prefix .. id
     local job = rcall("HMGET", key, "ats", "atm", "parentKey", "parent", "deid")
     local made = counted(job[2])
@@ -50,6 +61,9 @@ local function judge()
       endings[place] = 0
       ending[#ending + 1] = {place, id, key, result, mark, made}
     end
+  end
+  if #ending > 0 and removes(#ending) then
+    endings[table.remove(ending)[1]] = 1
   end
   return endings, ending
 end

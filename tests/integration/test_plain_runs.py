@@ -1,0 +1,67 @@
+"""Plain runs share statements and calls, and nothing else: what one of them does is not seen by another."""
+
+import asyncio
+import json
+from contextvars import ContextVar
+from datetime import timedelta
+from uuid import uuid4
+
+from homing import Event, Homing, PermanentError, RetryLater
+from homing.config.logs import log_context
+from homing.config.settings import Settings
+from homing.ids import JobId
+from homing.queue.job import NewJob
+from homing.queue.redis import RedisEngine
+from homing.trace import current_trace
+from tests.system import running
+from tests.waiting import until
+
+JOBS = 60
+LEFT_BEHIND: ContextVar[int | None] = ContextVar("left_behind", default=None)
+
+
+class Pinged(Event, topic="plain.pinged", unrouted=True):
+    number: int
+
+
+def job(number: int) -> NewJob:
+    data = json.dumps({"eventId": str(uuid4()), "traceId": f"trace-{number}", "payload": {"number": number}})
+    return NewJob(id=JobId(f"ping-{number}"), name="ping", data=data, timestamp_ms=1)
+
+
+async def test_each_run_is_its_own(settings: Settings) -> None:
+    """Context variables, traces, results, failures and log fields stay with the run they belong to."""
+    app = Homing("plain")
+    seen: dict[int, tuple[int | None, str | None, object]] = {}
+    snoozed = set[int]()
+
+    @app.queue("mail", concurrency=JOBS).handler("ping", on=Pinged, at_least_once=True)
+    async def ping(event: Pinged) -> int:
+        trace = current_trace()
+        seen[event.number] = (LEFT_BEHIND.get(), None if trace is None else trace.trace_id, log_context.get()["job_id"])
+        LEFT_BEHIND.set(event.number)
+        if event.number % 3 == 0:
+            await asyncio.sleep(0)
+        if event.number == 7:
+            raise PermanentError("no such address")
+        if event.number == 8 and event.number not in snoozed:
+            snoozed.add(event.number)
+            raise RetryLater(timedelta(0))
+        return event.number
+
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
+    await engine.open()
+    await engine.add("mail", [job(number) for number in range(JOBS)])
+    async with running(app, settings, relay=False) as system:
+
+        async def all_ended() -> bool:
+            counts = await engine.counts("mail")
+            return (counts.completed, counts.failed) == (JOBS - 1, 1)
+
+        await until(all_ended)
+        (letter,) = await system.letters()
+    ends = await engine.ends("mail", [JobId(f"ping-{number}") for number in range(JOBS)])
+    await engine.close()
+    assert seen == {number: (None, f"trace-{number}", f"ping-{number}") for number in range(JOBS)}
+    assert [end.result for end in ends] == [None if number == 7 else str(number) for number in range(JOBS)]
+    assert letter["job_id"] == "ping-7"
