@@ -132,6 +132,15 @@ def test_ages_are_short(seconds: float, shown: str) -> None:
     assert words.age(seconds) == shown
 
 
+def test_numbers_say_where_counting_stopped() -> None:
+    """What the engine counts is exact; what the ledger counts up to a bound says so."""
+    assert (words.number(1_234_567), words.bounded(99_999), words.bounded(100_000)) == (
+        "1,234,567",
+        "99,999",
+        "100,000+",
+    )
+
+
 def test_text_that_cannot_be_seen_is_shown_as_such() -> None:
     """Control characters, and those that turn the reading direction around, are replaced in everything that is printed."""
     assert words.harmless("a\x1b[31m\u202eb\u200bc") == "a�[31m�b�c"

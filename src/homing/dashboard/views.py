@@ -37,6 +37,7 @@ class Views:
         self._templates.globals |= {"spark": sparks.spark}
         for filter_ in (
             words.number,
+            words.bounded,
             words.rate,
             words.age,
             words.ago,

@@ -27,8 +27,13 @@ def harmless(value: object) -> object:
 
 
 def number(count: float) -> str:
-    """A count with thin groups; one that stopped at the bound of what is counted says so."""
-    return f"{count:,.0f}" if count < MOST else f"{MOST:,}+"
+    """An exact number, in groups of three digits."""
+    return f"{count:,.0f}"
+
+
+def bounded(count: int) -> str:
+    """A number of the ledger, which counts up to a bound; one that stopped there says so."""
+    return f"{count:,}" if count < MOST else f"{MOST:,}+"
 
 
 def rate(per_second: float) -> str:

@@ -71,6 +71,18 @@ async def test_a_case_file_says_why(viewer: httpx.AsyncClient, world: World) -> 
     assert (await viewer.get(f"/events/{str(EVENT)[:-1]}f")).status_code == 404
 
 
+async def test_an_id_that_two_queues_have_is_asked_about(viewer: httpx.AsyncClient, world: World) -> None:
+    """Neither is taken for the other: the page leads to both."""
+    await world.sql.execute("INSERT INTO homing.queues (queue) VALUES ('other')")
+    await world.add("m17")
+    await world.engine.add("other", [NewJob(id=JobId("m17"), name="do", data="{}", timestamp_ms=0)])
+    asked = await viewer.get("/jobs/m17")
+    assert asked.status_code == 300
+    assert [f"/jobs/m17?queue={name}" in asked.text for name in ("work", "other", "mail")] == [True, True, False]
+    assert (await viewer.get("/jobs/m17?queue=other")).status_code == 200
+    assert (await viewer.get("/search?q=m17")).headers["location"] == "/jobs/m17"
+
+
 async def test_jobs_are_listed_by_what_the_address_says(viewer: httpx.AsyncClient, world: World) -> None:
     """By queue, state and name, page by page; every state with its number; the filter stays in every link."""
     await world.add(*(f"w{number:02}" for number in range(60)))
@@ -130,6 +142,7 @@ async def test_a_dead_delivery_is_redriven_once(operator: httpx.AsyncClient, wor
     case = text_of(await operator.get(done.headers["location"]))
     assert "generation 2 after a redrive" in case
     assert "letter 1 was closed by operator" in case
+    assert f'href="{done.headers["location"]}"' in (await operator.get(path)).text
     again = await send(operator, "/redrive", seen_at=path, **form)
     assert again.status_code == 409
     assert "was closed as redriven by operator" in text_of(again)

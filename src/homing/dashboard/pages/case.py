@@ -1,5 +1,6 @@
 """A job as a case file: what became of it or why it is not running, what happened and when, what it carries, and what it belongs to."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,12 @@ from homing.ledger.ledger import Row
 from homing.operations.events import Lineage, show_event
 from homing.operations.explaining import Explained, explain_id
 from homing.operations.flows import FlowNode, read_flow
+from homing.operations.jobs import find_jobs
+from homing.operations.overview import read_queue_names
 from homing.queue.browse import JobState, ShownJob
+
+MOST_QUEUES = 200
+"""Queues that are asked for an id that several of them have."""
 
 MOST_CHILDREN = 10
 """Children of one job that a case file shows; the page of its flow shows more."""
@@ -124,7 +130,10 @@ async def _show(visit: Visit, job_id: str) -> Response:
         return RedirectResponse(visit.url(f"/events/{job_id}"), 303)
     if len(job_id) > 3 * LONGEST:
         raise HTTPException(400, f"no job has an id of {len(job_id):,} characters")
-    case = await open_case(visit, job_id)
+    try:
+        case = await open_case(visit, job_id)
+    except Refused:  # BullMQ counts ids per queue
+        return visit.page("which.html", 300, job_id=job_id, queues=await places_of(visit, job_id))
     return visit.page(
         "case.html",
         case=case,
@@ -136,6 +145,13 @@ async def _show(visit: Visit, job_id: str) -> Response:
         flow=await flow_of(visit, case),
         command_line=visit.command("jobs", "explain", case.job_id),
     )
+
+
+async def places_of(visit: Visit, job_id: str) -> list[str]:
+    """The queues that have a job with this id."""
+    names = [row["queue"] for row in await read_queue_names(visit.ledger)][:MOST_QUEUES]
+    found = await asyncio.gather(*(find_jobs(visit.ledger, visit.engine, [JobId(job_id)], name) for name in names))
+    return [name for name, places in zip(names, found, strict=True) if places]
 
 
 async def flow_of(visit: Visit, case: Case) -> list[tuple[int, FlowNode]]:

@@ -60,7 +60,7 @@ def _flowing(seen: Seen, lookout: Lookout) -> Question:
     return Question(
         title="Is work flowing?",
         figure=words.rate(past[-1] if past else 0.0),
-        words=f"{words.count_of(unsettled, 'delivery', 'deliveries')} to settle",
+        words=f"{words.bounded(unsettled)} {'delivery' if unsettled == 1 else 'deliveries'} to settle",
         past=past,
         level=seen.verdict.level if seen.verdict.level is Level.STALLED else Level.FLOWING,
     )
