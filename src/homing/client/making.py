@@ -43,10 +43,15 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise EnqueueError(f"a job name has 1 to {LONGEST_NAME} characters, unlike {name!r}")
     trace = causing_trace()
+    if isinstance(data, Event):
+        fact = str(data.event_id)
+        job_id, text = JobId(f"{name.replace(':', '_')}.{fact}"), _envelope(fact, data, trace)
+    else:
+        job_id, text = JobId(str(new_event_id())), _text(data)
     job = NewJob(
-        id=_own_id(name, data) if terms.id is None else terms.id,
+        id=job_id if terms.id is None else terms.id,
         name=name,
-        data=_text(data, trace),
+        data=text,
         timestamp_ms=now_ms,
         attempts=policy.attempts,
         backoff=policy.backoff,
@@ -58,6 +63,10 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
         deduplication=terms.deduplication,
         traceparent=None if trace is None else trace.traceparent,
     )
+    return _admitted(job)
+
+
+def _admitted(job: NewJob) -> NewJob:
     if (error := refusal(job)) is not None:
         raise EnqueueError(error)
     if DeliveryKey.parse(job.id) is not None:
@@ -67,17 +76,13 @@ def make_job(name: str, data: Data, terms: Terms, policy: JobPolicy, now_ms: int
     return job
 
 
-def _own_id(name: str, data: Data) -> JobId:
-    if not isinstance(data, Event):
-        return JobId(str(new_event_id()))
-    return JobId(f"{name.replace(':', '_')}.{data.event_id}")
-
-
-def _text(data: Data, trace: Trace | None) -> str:
+def _envelope(fact: str, event: Event, trace: Trace | None) -> str:
     """What no request caused has no trace id of its own: its worker names the trace after the job."""
-    if isinstance(data, Event):
-        headers = headers_for(data.event_type, trace or _NO_TRACE) | ({"traceId": None} if trace is None else {})
-        return dump_json({"eventId": str(data.event_id), **headers, "payload": encode_payload(data)})
+    headers = headers_for(event.event_type, trace or _NO_TRACE) | ({"traceId": None} if trace is None else {})
+    return dump_json({"eventId": fact, **headers, "payload": encode_payload(event)})
+
+
+def _text(data: Data) -> str:
     if not isinstance(data, Mapping):
         raise EnqueueError(f"{data!r} is neither an event nor a mapping: give what the job's worker reads")
     value = dict(data)
