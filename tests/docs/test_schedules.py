@@ -54,8 +54,11 @@ def test_the_pages_code_runs_and_its_commands_work(
             await until(lambda: [line for line in printed if line.startswith("ping for")], what="the interval began")
             assert system.relay is not None
             await system.relay.keeper.keep("maintenance")
+            await page.set_up("asia")
+            assert await page.maintenance.remove_schedule("report-asia")
             if wanted:
                 await until(lambda: _days(system.sql), what="the run by hand is done")
+            await app.close()
             return len(await system.engine.due_times("maintenance"))
 
     asyncio.run(_make_table(settings))

@@ -11,10 +11,11 @@ from redis import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from homing import Homing, PermanentError, Tick, Transaction
+from homing import Event, Homing, PermanentError, Tick, Transaction
 from homing.config.settings import Settings
 from homing.durations import hours
 from homing.embedded import EmbeddedValkey
+from homing.errors import EnqueueError
 from homing.events.envelope import foreign_id
 from homing.ids import new_token
 from homing.queue.job import ClaimedJob, KeepRule
@@ -247,6 +248,48 @@ async def test_a_tick_that_dies_is_a_dead_letter_that_keeps_its_time(settings_wi
         assert isinstance(letters[0]["event_id"], UUID)
         assert "dueAt" in str(letters[0]["data"])
         assert len(await system.engine.due_times(QUEUE)) == 1
+
+
+async def test_schedules_are_made_changed_and_removed_while_the_program_runs(settings_with_table: Settings) -> None:
+    """By anybody, as often as they like: the job runs with its own data, and the ledger keeps the schedule."""
+    app = Homing("test")
+    reports, regions = app.queue(QUEUE), list[str]()
+
+    @reports.handler("make-report", on=ReportAsked, at_least_once=True)
+    async def make(event: ReportAsked) -> None:
+        regions.append(event.region)
+
+    async with running(app, settings_with_table) as system:
+        assert system.relay is not None
+        for changed in (True, False):
+            assert await reports.upsert_schedule("tenant-7", make, ReportAsked(region="eu"), every=hours(1)) is changed
+        await until(lambda: regions, what="its interval began")
+        assert await reports.upsert_schedule("tenant-7", "make-report", ReportAsked(region="us"), every=hours(2))
+        await until(lambda: len(regions) == 2, what="its new interval began")
+        assert await reports.upsert_schedule("theirs", "of-node", {"a": 1}, cron="@daily", zone="Asia/Kolkata")
+        await system.relay.keeper.keep(QUEUE)
+        kept = await row(system, "tenant-7")
+        assert kept is not None
+        assert (kept["source"], kept["every_ms"]) == ("engine", 7_200_000)
+        assert await reports.remove_schedule("tenant-7")
+        assert not await reports.remove_schedule("tenant-7")
+        for wrong, message in (
+            (reports.upsert_schedule("x", "make-reprot", ReportAsked(region="eu"), every=hours(1)), "did you mean"),
+            (
+                reports.upsert_schedule("x", make, Tick(schedule="x", due_at=datetime.now(UTC)), every=hours(1)),
+                "takes ReportAsked",
+            ),
+            (reports.upsert_schedule("x", make, ReportAsked(region="eu")), "say one of them"),
+        ):
+            with pytest.raises(EnqueueError, match=message):
+                await wrong
+        assert set(await system.engine.due_times(QUEUE)) == {"theirs"}
+        await app.close()
+    assert regions == ["eu", "us"]
+
+
+class ReportAsked(Event, topic="test.report-asked", unrouted=True):
+    region: str
 
 
 def _ms(moment: datetime) -> int:

@@ -133,7 +133,7 @@ def test_options_of_a_handler_are_said_at_the_handler() -> None:
     loose: Callable[..., Any] = reports.schedule
     with pytest.raises(RegistrationError, match="say it there"):
         loose("eu", every=minutes(5), data=Report(region="eu"), timeout=seconds(5))(make)
-    with pytest.raises(RegistrationError, match="takes Report: say data="):
+    with pytest.raises(RegistrationError, match=r"which takes Report: say data=Report"):
         loose("eu", every=minutes(5))(make)
-    with pytest.raises(RegistrationError, match="but its handler takes Report"):
+    with pytest.raises(RegistrationError, match="gives its handler Tick, which takes Report"):
         loose("eu", every=minutes(5), data=Tick(schedule="x", due_at=datetime(2027, 1, 1, tzinfo=UTC)))(make)

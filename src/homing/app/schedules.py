@@ -1,5 +1,6 @@
 """Schedules as code declares them: checked where they stand, and made into what engines keep."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 from pydantic import AwareDatetime
 
 from homing.app.handlers import Handler
+from homing.app.options import Policy
 from homing.cron import parse_cron
 from homing.errors import PayloadError, RegistrationError
-from homing.events.codec import dump_json, encode_payload
+from homing.events.codec import check_json, dump_json, encode_payload
 from homing.events.envelope import foreign_id
 from homing.events.event import Event
 from homing.queue.schedules import LONGEST_ID, Schedule
@@ -48,20 +50,35 @@ class DeclaredSchedule:
     location: str = field(compare=False, default="")
 
 
-def declare(
-    queue: str, name: str, when: When, handler: Handler, *, data: Event | None, priority: int
-) -> DeclaredSchedule:
-    """What engines keep of a declaration; a `RegistrationError` says what is wrong with it, and where it stands."""
-    where = f"schedule {name!r} of queue {queue!r} ({handler.location})"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The jobs that a schedule makes: their name and terms; `event`: what their handler takes, `None` where nobody here knows."""
+
+    job_name: str
+    policy: Policy
+    event: type[Event] | None
+    location: str
+
+
+def target_of(handler: Handler) -> Target:
+    """The jobs of a handler."""
+    return Target(job_name=handler.job_name, policy=handler.policy, event=handler.event, location=handler.location)
+
+
+def make_schedule(
+    queue: str, name: str, when: When, target: Target, *, data: Event | Mapping[str, Any] | None, priority: int
+) -> Schedule:
+    """What engines keep of a schedule; a `RegistrationError` says what is wrong with it, and where it stands."""
+    where = f"schedule {name!r} of queue {queue!r} ({target.location})"
     _check_name(name, where)
     _check_when(when, where)
     if not 0 <= priority <= LOWEST_PRIORITY:
         raise RegistrationError(f"{where} has priority={priority}: it lies between 0 and {LOWEST_PRIORITY}")
-    policy = handler.policy
+    policy = target.policy
     schedule = Schedule(
         id=name,
-        job_name=handler.job_name,
-        data=_text(queue, name, data, handler, where),
+        job_name=target.job_name,
+        data=_text(queue, name, data, target, where),
         options=template_options(
             attempts=policy.attempts,
             backoff=policy.backoff,
@@ -79,7 +96,7 @@ def declare(
     )
     if not schedule.is_whole:
         raise RegistrationError(f"{where} has times or numbers that are none: {when}")
-    return DeclaredSchedule(queue=queue, schedule=schedule, location=handler.location)
+    return schedule
 
 
 def _check_name(name: str, where: str) -> None:
@@ -123,24 +140,26 @@ def _check_interval(when: When, where: str) -> None:
         )
 
 
-def _text(queue: str, name: str, data: Event | None, handler: Handler, where: str) -> str:
-    """The envelope of every tick. Its id is made from the names, so that all processes say the same; a tick is known by its job's id."""
-    if data is None:
-        if handler.event is not Tick:
-            raise RegistrationError(
-                f"{where} takes {handler.event.__name__}: say data={handler.event.__name__}(…), or take a Tick"
-            )
-        payload: dict[str, Any] = {"schedule": name}
-        return dump_json({"eventId": str(foreign_id(queue, name, 0)), "payload": payload})
-    if not isinstance(data, handler.event):
+def _text(queue: str, name: str, data: Event | Mapping[str, Any] | None, target: Target, where: str) -> str:
+    """The data of every tick. The envelope's id is made from the names, so that all processes say the same; a tick is known by its job's id."""
+    if target.event is not None and target.event is not Tick and not isinstance(data, target.event):
+        given = "nothing" if data is None else type(data).__name__
+        wanted = target.event.__name__
         raise RegistrationError(
-            f"{where} has data={type(data).__name__}(…), but its handler takes {handler.event.__name__}"
+            f"{where} gives its handler {given}, which takes {wanted}: say data={wanted}(…), or let it take a Tick"
+        )
+    if target.event is Tick and data is not None:
+        raise RegistrationError(
+            f"{where} has data={type(data).__name__}(…), but its handler takes Tick: let it take that event"
         )
     try:
-        payload = encode_payload(data)
-    except PayloadError as error:
+        if isinstance(data, Mapping):
+            check_json(dict(data), where)
+            return dump_json(dict(data))
+        payload = {"schedule": name} if data is None else encode_payload(data)
+    except (PayloadError, TypeError, ValueError) as error:
         raise RegistrationError(f"{where}: {error}") from error
-    version = {} if data.event_type.version == 1 else {"version": data.event_type.version}
+    version = {} if data is None or data.event_type.version == 1 else {"version": data.event_type.version}
     return dump_json({"eventId": str(foreign_id(queue, name, 0)), **version, "payload": payload})
 
 

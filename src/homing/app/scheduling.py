@@ -1,4 +1,4 @@
-"""`@queue.schedule(…)`: a function that runs by the clock."""
+"""`@queue.schedule(…)`: a function that runs by the clock. `await queue.upsert_schedule(…)`: the same while the program runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from homing.app.handlers import Handler, describe_function
-from homing.app.options import Keep, Retry
-from homing.app.schedules import DeclaredSchedule, Tick, When, declare
-from homing.errors import RegistrationError
+from homing.app.options import Keep, Options, Retry
+from homing.app.schedules import DeclaredSchedule, Target, Tick, When, make_schedule, target_of
+from homing.client import Client, Data
+from homing.config.sources import did_you_mean
+from homing.errors import EnqueueError, RegistrationError
 from homing.events.event import Event
+from homing.queue.schedules import Upserted
 
 E = TypeVar("E", bound=Event)
 P = ParamSpec("P")
@@ -32,6 +35,11 @@ class TickOptions(TypedDict, total=False):
 class ScheduleRegistry(Protocol):
     """The app's side of a schedule."""
 
+    @property
+    def client(self) -> Client:
+        """The client of the running event loop."""
+        ...
+
     def register_schedule(self, declared: DeclaredSchedule) -> None:
         """Take the schedule, or refuse it."""
         ...
@@ -45,6 +53,7 @@ class SchedulingQueue(ABC):
     """The part of a queue that declares schedules."""
 
     name: str
+    options: Options
     _registry: ScheduleRegistry
 
     @abstractmethod
@@ -124,10 +133,69 @@ class SchedulingQueue(ABC):
                 )
             handler = self._handler_of(function)
             assert handler is not None  # noqa: S101 - it was registered above
-            self._registry.register_schedule(declare(self.name, name, when, handler, data=data, priority=priority))
+            schedule = make_schedule(self.name, name, when, target_of(handler), data=data, priority=priority)
+            self._registry.register_schedule(
+                DeclaredSchedule(queue=self.name, schedule=schedule, location=handler.location)
+            )
             return function
 
         return register
+
+    async def upsert_schedule(
+        self,
+        name: str,
+        job: str | Callable[..., Any],
+        data: Data | None = None,
+        *,
+        cron: str | None = None,
+        zone: str | None = None,
+        every: timedelta | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        limit: int | None = None,
+        immediate: bool = False,
+        priority: int = 0,
+    ) -> bool:
+        """Make a schedule while the program runs, one for each tenant for instance, or change it; whether anything changed.
+
+        `job`: a handler's name, or the handler where it is imported; `data`: its event, or a JSON object for workers of other systems. Any number of
+        processes may say the same at once. The ledger keeps it within seconds, where a relay runs, and gives it back after a flush.
+
+        Raises `EnqueueError` for what cannot be, before anything is sent; `ServerUnavailable` within two seconds when Redis does not take it.
+        """
+        when = When(cron=cron, zone=zone, every=every, start=start, end=end, limit=limit, immediate=immediate)
+        try:
+            schedule = make_schedule(self.name, name, when, self._target(job, data), data=data, priority=priority)
+        except RegistrationError as error:
+            raise EnqueueError(str(error)) from error
+        client = self._registry.client
+        answer = client.engine.upsert_schedules(self.name, [schedule])
+        (upserted,) = await client.ask(answer, "whether it was set is not known: say it again")
+        return upserted in (Upserted.ADDED, Upserted.CHANGED)
+
+    async def remove_schedule(self, name: str) -> bool:
+        """Remove a schedule that was made while the program ran, with its tick unless that is due; `False` when there is none.
+
+        One that code declares comes back: take it out of the code, or pause it.
+        """
+        client = self._registry.client
+        answer = client.engine.remove_schedule(self.name, name)
+        return await client.ask(answer, "whether it was removed is not known: say it again")
+
+    def _target(self, job: str | Callable[..., Any], data: Data | None) -> Target:
+        """The handler's jobs, or those of a name, which in a process that imports no handlers may be any."""
+        handlers = self._registry.handlers_of(self.name)
+        handler = handlers.get(job) if isinstance(job, str) else self._handler_of(job)
+        if handler is not None:
+            return target_of(handler)
+        if not isinstance(job, str):
+            raise EnqueueError(f"{describe_function(job)} is no handler of queue {self.name!r}")
+        if handlers and not isinstance(data, Mapping):
+            hint = did_you_mean(job, handlers)
+            raise EnqueueError(
+                f"queue {self.name!r} has no handler {job!r}{hint}; a worker of another system gets its data as a mapping"
+            )
+        return Target(job_name=job, policy=self.options.policy(), event=None, location="made while the program runs")
 
     def _handler_of(self, function: Callable[..., Any]) -> Handler | None:
         handlers = self._registry.handlers_of(self.name).values()
