@@ -207,11 +207,16 @@ async def test_review_finds_what_nobody_told_the_parent(subject: Subject) -> Non
 
 
 async def test_a_parent_is_released_by_hand_once(subject: Subject) -> None:
-    """Whatever its children do, it waits to be claimed."""
+    """Whatever its children do, it waits to be claimed, and where that is asked for it will be ended as one of whose children died."""
     await add(subject.engine, parent(), child("p1"))
     assert await subject.engine.release_parent(QUEUE, BILL.id)
     assert not await subject.engine.release_parent(QUEUE, BILL.id)
-    assert (await subject.claim()).lease.job_id == "bill"
+    assert (await subject.claim()).deferred_failure is None
+    await add(subject.engine, parent("late"), child("p2", of=JobRef(QUEUE, JobId("late"))))
+    assert await subject.engine.release_parent(QUEUE, JobId("late"), as_bereft=True)
+    key = failed_child((await subject.claim()).deferred_failure)
+    assert key is not None
+    assert key.endswith(f"{OTHER}:p2")
 
 
 async def test_descendants_that_have_not_begun_are_removed_with_their_ancestor(subject: Subject) -> None:

@@ -15,7 +15,7 @@ from homing import Child, Children, Event, Flow, FlowError, Homing, PermanentErr
 from homing.config.settings import Settings
 from homing.deadletters.redrive import Redrive
 from homing.durations import milliseconds, seconds
-from homing.errors import EnqueueError
+from homing.errors import EnqueueError, JobFailed
 from homing.events.envelope import foreign_id
 from homing.ids import DeliveryKey, JobId
 from homing.ledger.actions import Person
@@ -282,19 +282,24 @@ async def test_a_cancelled_child_is_a_failure_and_cancelled_parents_take_their_c
 
 
 async def test_a_parent_does_not_wait_past_its_deadline(settings: Settings) -> None:
-    """Its children may never come: it dies as expired, however little it knows of them."""
+    """Its children may never come: it dies as expired, and one that no relay made as of a child that died."""
     app = Homing("test", retry=FAST, deadline=seconds(2))
+    bills = app.queue("bills")
 
-    @app.queue("bills").handler("bill", on=Paid, at_least_once=True)
+    @bills.handler("bill", on=Paid, at_least_once=True)
     async def bill(event: Paid, flow: Flow) -> None:
         await flow.wait_for(Child("parcels.ship", Packed(parcel="p0")))
 
     app.queue("parcels").consumer("ship", on=Packed, foreign=True)  # nobody runs it here, and nobody ever comes
     async with running(app, quick(settings, review=milliseconds(100))) as system:
         await system.record(Paid(order_id=uuid4()))
+        direct = await bills.enqueue_flow("bill", Paid(order_id=uuid4()), [Child("parcels.ship", Packed(parcel="p1"))])
+        with pytest.raises(JobFailed, match="waited too long for 1 of 1 children"):
+            await direct.result(40)
         await system.settled(30)
-        (letter,) = await system.letters()
-        assert (letter["consumer"], letter["kind"]) == ("bills.bill", "expired")
+        letters = {letter["kind"]: letter["consumer"] for letter in await system.letters()}
+        assert letters == {"expired": "bills.bill", "failed": "bills.bill"}
+        await app.close()
 
 
 async def test_children_of_children_and_stages(settings: Settings) -> None:

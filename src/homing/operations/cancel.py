@@ -10,8 +10,10 @@ from homing.events.envelope import foreign_id
 from homing.ids import DeliveryKey, JobId
 from homing.ledger.actions import Person, keep_action
 from homing.ledger.ledger import Ledger, Row
+from homing.operations.flows import remove_with_children
 from homing.operations.jobs import find_jobs
 from homing.queue.browse import SteeredEngine
+from homing.queue.parent import JobRef
 from homing.schema.statement import load
 
 log = logging.getLogger("homing.operations")
@@ -137,8 +139,7 @@ def read_answer(row: Row) -> Answer:
 async def _remove(engine: SteeredEngine, queue: str, job_id: JobId) -> Answer:
     """The ledger has decided; whatever the engine says now, the job does not begin another run, nor does what waits below it."""
     try:
-        await engine.remove_children(queue, job_id)
-        removed = await engine.remove(queue, job_id)
+        removed = await remove_with_children(engine, JobRef(queue, job_id))
     except HomingError as error:
         log.warning("job %s is cancelled and stays in the engine for now: %s", job_id, error)
         return Answer.CANCELLED_NOT_REMOVED

@@ -86,6 +86,20 @@ async def read_children(engine: SteeredEngine, ref: JobRef, *, most_children: in
     return await _Reader(engine, most_children).read(ref, most_levels=1)
 
 
+async def remove_with_children(engine: SteeredEngine, ref: JobRef) -> bool:
+    """Remove a job, and those below it that have not begun; `False` when it runs itself, and what is below it goes all the same.
+
+    From the top down: a child that is removed while its parent is there wakes it.
+    """
+    below = [ref]
+    for one in below:
+        found = await engine.family(one.queue, one.id)
+        below += [child for child in found.pending if child.queue and child not in below]
+    removed = await engine.remove(ref.queue, ref.id)
+    await asyncio.gather(*(engine.remove(one.queue, one.id) for one in below[1:]))
+    return removed
+
+
 async def _root(engine: SteeredEngine, ref: JobRef) -> JobRef:
     """The job at the top, as far as it can be climbed to: a parent that is gone, or of another prefix, leaves its child on top."""
     for _ in range(MOST_LEVELS):

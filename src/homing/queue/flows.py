@@ -57,11 +57,14 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A page of the jobs that wait for children was looked at: where it ended (`None` = there are no more), who goes on and who waits still."""
+    """A page of the jobs that wait for children was looked at: where it ended (`None` = there are no more), and who goes on.
+
+    `waiting`: those that wait still, and for how many seconds they have.
+    """
 
     after: str | None
     released: tuple[JobId, ...] = ()
-    waiting: tuple[JobId, ...] = ()
+    waiting: Mapping[JobId, float] = field(default_factory=dict)
 
 
 def failed_child(deferred_failure: str | None) -> str | None:

@@ -66,13 +66,16 @@ class MemoryFlowing(ABC):
         return Reviewed(
             after=write_cursor(start + most - 1, page[-1]) if len(page) == most else None,
             released=tuple(job_id for job_id, goes in goes_on.items() if goes),
-            waiting=tuple(job_id for job_id, goes in goes_on.items() if not goes),
+            waiting={job_id: self._queue(queue).waited_seconds(job_id) for job_id, goes in goes_on.items() if not goes},
         )
 
-    async def release_parent(self, queue: str, job_id: JobId) -> bool:
+    async def release_parent(self, queue: str, job_id: JobId, *, as_bereft: bool = False) -> bool:
         """Let a job that waits for children wait to be claimed instead."""
         with self._guard:
-            released = self._queue(queue).go_on(job_id)
+            entry, released = self._queue(queue).entry(job_id), self._queue(queue).go_on(job_id)
+            if entry is not None and released and as_bereft:
+                child = next(iter(entry.family.pending), JobRef(queue, JobId("that nobody knows")))
+                entry.deferred_failure = verdict_on(f"{child.queue}:{child.id}")
         self._changed.set()
         return released
 

@@ -18,7 +18,7 @@ class MemoryKin(MemoryQueue):
     def add_member(self, job: NewJob, *, waits: bool) -> Entry:
         """Add a job of a flow whose id is free; with `waits` it waits for its children first."""
         if waits:
-            self._entries[job.id] = Entry(job, State.WAITING_CHILDREN)
+            self._entries[job.id] = Entry(job, State.WAITING_CHILDREN, place=(self._now(), 0))
         else:
             self._enter(job)
         return self._entries[job.id]
@@ -31,7 +31,7 @@ class MemoryKin(MemoryQueue):
         entry, held = self._take(lease)
         if entry is not None:
             entry.starts -= 1
-            entry.state = State.WAITING_CHILDREN
+            entry.state, entry.place = State.WAITING_CHILDREN, (self._now(), 0)
         return held
 
     def go_on(self, job_id: JobId) -> bool:
@@ -46,6 +46,10 @@ class MemoryKin(MemoryQueue):
         else:
             self._put_first(entry)
         return True
+
+    def waited_seconds(self, job_id: JobId) -> float:
+        """For how long a job has waited for its children: since it was given back for that, or since it was added for a parent from the start."""
+        return max(0.0, self._now() - self._entries[job_id].place[0])
 
     def waiting_for_children(self) -> list[JobId]:
         """The jobs that wait for their children, in the order of their times."""

@@ -263,8 +263,11 @@ class Engine(Noting, Scheduling, Protocol):
         """Look whether what jobs wait for is still there: children that are lost or ended unnoticed stop counting, a page at a time."""
         ...
 
-    async def release_parent(self, queue: str, job_id: JobId) -> bool:
-        """Let a job that waits for children wait to be claimed instead; `False` when it does not wait for any."""
+    async def release_parent(self, queue: str, job_id: JobId, *, as_bereft: bool = False) -> bool:
+        """Let a job that waits for children wait to be claimed instead; `False` when it does not wait for any.
+
+        `as_bereft`: to be ended as one of whose children has failed, whoever claims it.
+        """
         ...
 
     async def remove_children(self, queue: str, job_id: JobId) -> None:

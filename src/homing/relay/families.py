@@ -1,7 +1,7 @@
 """Jobs that wait for children are looked at: none waits for a child that will never end, and none past its deadline."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from homing.errors import HomingError, ServerUnavailable
@@ -19,17 +19,21 @@ from homing.service import Progress
 log = logging.getLogger("homing.relay")
 
 WAITING_PARENTS = load("homing.relay", "waiting_parents")
+OWN_DEADLINES = load("homing.relay", "own_deadlines")
 
 PAGE = 100
 PAGES = 10
 """Pages of one queue that are looked at in one turn; the next turn goes on behind them."""
+
+SHORTEST_SECONDS = 1.0
+"""A job that has waited for less is not asked about: most have."""
 
 
 class Families:
     """Reviews the waiting parents of every verified queue, under the lease of that queue's sweep.
 
     What the engine lost without telling the parent, or what ended while nobody counted, stops counting. A delivery past its deadline, or
-    settled already, is let go on: it is claimed, and its row decides.
+    settled already, is let go on: it is claimed, and its row decides. A job that no relay made waits no longer than a delivery would.
     """
 
     def __init__(
@@ -70,7 +74,31 @@ class Families:
                 return
             self._after[queue] = found.after
 
-    async def _end(self, queue: str, ids: Sequence[JobId]) -> None:
+    async def _end(self, queue: str, waiting: Mapping[JobId, float]) -> None:
+        await self._end_deliveries(queue, list(waiting))
+        others = {job_id: seconds for job_id, seconds in waiting.items() if DeliveryKey.parse(job_id) is None}
+        long = {job_id: seconds for job_id, seconds in others.items() if seconds >= SHORTEST_SECONDS}
+        if long:
+            await self._end_others(queue, long)
+
+    async def _end_others(self, queue: str, waiting: Mapping[JobId, float]) -> None:
+        """Jobs that no relay made, of handlers of ours: they may wait as long as a delivery of the same handler, and die as its children did."""
+        ids = list(waiting)
+        names = {job_id: trace.name for job_id, trace in zip(ids, await self._engine.inspect(queue, ids), strict=True)}
+        rows = await self._ledger.fetch(OWN_DEADLINES, queue=queue, job_names=[name for name in names.values() if name])
+        deadlines = {row["job_name"]: deadline_seconds(row, self._deadline_seconds) for row in rows}
+        for job_id, seconds in waiting.items():
+            most = deadlines.get(names[job_id] or "")
+            if (
+                most is not None
+                and seconds >= most
+                and await self._engine.release_parent(queue, job_id, as_bereft=True)
+            ):
+                log.error(
+                    "job %s of queue %s has waited for its children for %.0f s, and dies of it", job_id, queue, seconds
+                )
+
+    async def _end_deliveries(self, queue: str, ids: Sequence[JobId]) -> None:
         keys = [key for job_id in ids if (key := DeliveryKey.parse(job_id)) is not None]
         if not keys:
             return

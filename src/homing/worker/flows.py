@@ -145,7 +145,9 @@ class Bereft:
         if not isinstance(decision, MayRun):
             return Stopped(decision)
         lease = run.job.lease
-        family = await self._engine.family(lease.queue, lease.job_id)
+        family = await self._engine.family(lease.queue, lease.job_id, most=1)
+        if family.pending_count and not family.fatal_count:
+            return Raised(ChildFailed(f"it has waited too long for {family.pending_count} of {family.count} children"))
         return Raised(ChildFailed(await self._why(run, family.fatal)))
 
     async def _why(self, run: Run, fatal: tuple[JobRef, ...]) -> str:

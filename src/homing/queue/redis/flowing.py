@@ -91,19 +91,21 @@ class RedisFlowing(RedisAdding, RedisLeasing, RedisLooking):
         waiting = keys.part("waiting-children")
         found = None if after is None else await self._main.call("ZRANK", waiting, last)
         start = rank if found is None and after is not None else (-1 if found is None else found) + 1
-        ids = [_text(raw) for raw in await self._main.call("ZRANGE", waiting, start, start + most - 1)]
-        goes_on = {JobId(job_id): await self._review(keys, JobId(job_id)) for job_id in ids}
+        flat = await self._main.call("ZRANGE", waiting, start, start + most - 1, "WITHSCORES")
+        since_ms = {JobId(_text(raw)): float(score) for raw, score in zip(flat[::2], flat[1::2], strict=False)}
+        goes_on = {job_id: await self._review(keys, job_id) for job_id in since_ms}
+        now_ms = self._now_ms()
         return Reviewed(
-            after=write_cursor(start + most - 1, ids[-1]) if len(ids) == most else None,
+            after=write_cursor(start + most - 1, list(since_ms)[-1]) if len(since_ms) == most else None,
             released=tuple(job_id for job_id, goes in goes_on.items() if goes),
-            waiting=tuple(job_id for job_id, goes in goes_on.items() if not goes),
+            waiting={job_id: (now_ms - since_ms[job_id]) / 1000 for job_id, goes in goes_on.items() if not goes},
         )
 
-    async def release_parent(self, queue: str, job_id: JobId) -> bool:
+    async def release_parent(self, queue: str, job_id: JobId, *, as_bereft: bool = False) -> bool:
         """Let a job that waits for children wait to be claimed instead."""
         keys = self._keys(queue)
-        names = (keys.part("waiting-children"),)
-        return bool(await run(self._main, own_script("releaseParent-1"), names, job_id, keys.whole))
+        names = (keys.part("waiting-children"), keys.part(job_id))
+        return bool(await run(self._main, own_script("releaseParent-2"), names, job_id, keys.whole, int(as_bereft)))
 
     async def remove_children(self, queue: str, job_id: JobId) -> None:
         """Remove those descendants of a job that have not begun."""
