@@ -108,7 +108,9 @@ class LeaseLost:
     reason: str
 
 
-Outcome = Completed | Retry | Postponed | Parked | HeldBack | KeyPaused | Paused | Dead | Waiting | GivenBack | LeaseLost
+Outcome = (
+    Completed | Retry | Postponed | Parked | HeldBack | KeyPaused | Paused | Dead | Waiting | GivenBack | LeaseLost
+)
 
 
 def outcome_name(outcome: Outcome) -> str:

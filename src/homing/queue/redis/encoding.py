@@ -107,8 +107,6 @@ def keep_jobs(rule: KeepRule) -> dict[str, float]:
     return template.keep_numbers(rule) or {"count": -1}
 
 
-
-
 # ── Claiming ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
