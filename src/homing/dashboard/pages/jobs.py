@@ -9,9 +9,6 @@ from homing.queue.browse import JobState
 
 ON_A_PAGE = 50
 
-CALLS = 2
-"""How often a page asks on for a name that is rare: each call looks at a bounded number of jobs."""
-
 
 async def show_jobs(visit: Visit) -> Response:
     """A page of jobs that fit the address."""
@@ -30,14 +27,8 @@ async def show_jobs(visit: Visit) -> Response:
 
 
 async def find(visit: Visit, choice: Choice, after: str | None) -> JobList:
-    """A page, asking on while it is empty and the walk has not ended."""
-    found = JobList((), after)
-    for _ in range(CALLS):
-        more = await list_jobs(visit.ledger, visit.engine, choice, after=found.after, most=ON_A_PAGE - len(found.jobs))
-        found = JobList(found.jobs + more.jobs, more.after)
-        if more.after is None or len(found.jobs) >= ON_A_PAGE:
-            break
-    return found
+    """A page of jobs. With a name that is rare it may be short or empty and not the last: it looks at a bounded number."""
+    return await list_jobs(visit.ledger, visit.engine, choice, after=after, most=ON_A_PAGE)
 
 
 def read_choice(visit: Visit) -> Choice:
