@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?=
+# Compiled modules are kept: hundreds of processes are started here, and each would compile all of them again.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 4
 

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,46 +35,57 @@ def functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def each(paths: list[Path]) -> pytest.MarkDecorator:
-    """Run a test once for each file."""
-    return pytest.mark.parametrize("path", paths, ids=name_of)
-
-
-@each(LIBRARY + SHOP)
-def test_modules_are_small_and_named_for_a_subject(path: Path) -> None:
-    """No module is longer than 500 lines, no function longer than 60, and none is called after nothing."""
+@cache
+def read(path: Path) -> tuple[str, ast.Module]:
+    """The text of a module and its tree: read once, for all rules."""
     text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= MOST_LINES_OF_A_MODULE
-    assert path.stem not in NAMES_WITHOUT_A_SUBJECT
+    return text, ast.parse(text)
+
+
+def test_modules_are_small_and_named_for_a_subject() -> None:
+    """No module is longer than 500 lines, no function longer than 60, and none is called after nothing."""
+    modules = {name_of(path): (path.stem, *read(path)) for path in LIBRARY + SHOP}
+    assert [name for name, (_, text, _) in modules.items() if text.count("\n") > MOST_LINES_OF_A_MODULE] == []
+    assert [name for name, (stem, _, _) in modules.items() if stem in NAMES_WITHOUT_A_SUBJECT] == []
     long = [
-        function.name
-        for function in functions(ast.parse(text))
+        f"{name}: {function.name}"
+        for name, (_, _, tree) in modules.items()
+        for function in functions(tree)
         if (function.end_lineno or 0) - function.lineno >= MOST_LINES_OF_A_FUNCTION
     ]
     assert long == []
 
 
-@each(LIBRARY + SHOP)
-def test_imports_stand_at_the_top(path: Path) -> None:
+def test_imports_stand_at_the_top() -> None:
     """No import hides in a function or behind TYPE_CHECKING: the layers are what they look like."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    trees = {name_of(path): read(path)[1] for path in LIBRARY + SHOP}
     hidden = [
-        (function.name, node.lineno)
+        f"{name}:{node.lineno}, in {function.name}"
+        for name, tree in trees.items()
         for function in functions(tree)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     assert hidden == []
-    assert not any(isinstance(node, ast.Name) and node.id == "TYPE_CHECKING" for node in ast.walk(tree))
+    asking = [
+        name
+        for name, tree in trees.items()
+        if any(isinstance(node, ast.Name) and node.id == "TYPE_CHECKING" for node in ast.walk(tree))
+    ]
+    assert asking == []
 
 
-@each(LIBRARY)
-def test_what_is_public_has_words(path: Path) -> None:
+def test_what_is_public_has_words() -> None:
     """Every module that is more than one class, every public class and every public function has a docstring."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    public = [node for node in tree.body if isinstance(node, ast.ClassDef | Function) and _needs_words(node)]
-    assert [node.name for node in public] == []
-    assert tree.body == [] or ast.get_docstring(tree) is not None
+    trees = {name_of(path): read(path)[1] for path in LIBRARY}
+    silent = [
+        f"{name}: {node.name}"
+        for name, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | Function) and _needs_words(node)
+    ]
+    assert silent == []
+    assert [name for name, tree in trees.items() if tree.body and ast.get_docstring(tree) is None] == []
 
 
 def _needs_words(node: ast.ClassDef | Function) -> bool:
@@ -81,13 +93,12 @@ def _needs_words(node: ast.ClassDef | Function) -> bool:
     return not node.name.startswith("_") and not overload and ast.get_docstring(node) is None
 
 
-@each(LIBRARY)
-def test_no_sql_is_put_together_where_it_runs(path: Path) -> None:
+def test_no_sql_is_put_together_where_it_runs() -> None:
     """What is executed is a loaded statement or a literal, never an f-string, a concatenation or a formatted text."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     built = [
-        node.lineno
-        for node in ast.walk(tree)
+        f"{name_of(path)}:{node.lineno}"
+        for path in LIBRARY
+        for node in ast.walk(read(path)[1])
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute | ast.Name)
         and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) in EXECUTING
@@ -107,7 +118,7 @@ def _is_built(argument: ast.expr) -> bool:
             return False
 
 
-@each(SQL)
+@pytest.mark.parametrize("path", SQL, ids=name_of)
 def test_a_statement_opens_with_its_contract(path: Path) -> None:
     """Purpose, parameters, result, guard, locks and index stand on top, and the parameters named are those used."""
     statement = parse(name_of(path), path.read_text(encoding="utf-8"))
@@ -129,25 +140,28 @@ def contract_parameters(contract: str) -> list[str]:
     return [] if names == ["none"] else names
 
 
-@each(SQL)
-def test_a_file_holds_one_statement(path: Path) -> None:
+def test_a_file_holds_one_statement() -> None:
     """One statement a file, and it says in which schema each table lies."""
-    text = parse(name_of(path), path.read_text(encoding="utf-8")).text
-    assert ";" not in re.sub(r"'[^']*'", "", text)
-    assert (
-        re.search(r"\b(?:FROM|INTO|UPDATE|JOIN) (?:deliveries|outbox_events|subscriptions|dead_letters)\b", text)
-        is None
-    )
+    texts = {name_of(path): parse(name_of(path), path.read_text(encoding="utf-8")).text for path in SQL}
+    assert [name for name, text in texts.items() if ";" in re.sub(r"'[^']*'", "", text)] == []
+    bare = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) (?:deliveries|outbox_events|subscriptions|dead_letters)\b")
+    assert [name for name, text in texts.items() if bare.search(text)] == []
 
 
-@each(TESTS)
-def test_a_test_says_what_it_proves(path: Path) -> None:
+def test_a_test_says_what_it_proves() -> None:
     """Every test has a one-sentence docstring, and none sleeps: it waits for a condition."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tests = [function for function in functions(tree) if function.name.startswith("test_")]
-    silent = [test.name for test in tests if ast.get_docstring(test) is None]
+    trees = {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in TESTS}
+    silent = [
+        f"{name}: {function.name}"
+        for name, tree in trees.items()
+        for function in functions(tree)
+        if function.name.startswith("test_") and ast.get_docstring(function) is None
+    ]
     assert silent == []
-    assert [ast.unparse(node) for node in ast.walk(tree) if _sleeps(node)] == []
+    sleeping = [
+        f"{name}: {ast.unparse(node)}" for name, tree in trees.items() for node in ast.walk(tree) if _sleeps(node)
+    ]
+    assert sleeping == []
 
 
 def _sleeps(node: ast.AST) -> bool:
