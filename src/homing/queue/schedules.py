@@ -19,6 +19,7 @@ LONGEST_ID = 200
 MOST_MISSED = 1_000
 """Missed ticks that are counted one by one; more are as many."""
 
+_BACK_MS = (60_000, 3_600_000, 86_400_000, 32 * 86_400_000, 5 * 366 * 86_400_000)
 _TICK = "repeat:"
 _MOST = 32_503_680_000_000  # milliseconds until the year 3000: no calendar ends on the way to a later tick
 _LAST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z
@@ -139,6 +140,18 @@ class Schedule:
         while last is not None and last <= now_ms and missed < MOST_MISSED:
             missed, last = missed + 1, self._next(last)
         return missed
+
+    def latest(self, due_ms: int, now_ms: int) -> int:
+        """The last tick whose time has come, from the one of `due_ms` on, whose has."""
+        if self.every_ms is not None:
+            return due_ms + (now_ms - due_ms) // self.every_ms * self.every_ms
+        for back_ms in _BACK_MS:
+            last, following = None, self._next(max(due_ms, now_ms - back_ms))
+            while following is not None and following <= now_ms:
+                last, following = following, self._next(following)
+            if last is not None:
+                return last
+        return due_ms
 
     def upcoming(self, next_ms: int, ticks: int, count: int) -> list[int]:
         """The next `count` ticks, the first being that of `next_ms`, as the `ticks`-th."""

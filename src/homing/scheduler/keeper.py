@@ -8,7 +8,7 @@ from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger, Row
 from homing.ledger.statements import EPOCHS, QUEUES
 from homing.queue.port import Engine
-from homing.queue.schedules import HeldSchedule, TickId, Upserted
+from homing.queue.schedules import HeldSchedule, Schedule, TickId, Upserted
 from homing.scheduler.planning import Known, Plan, plan
 from homing.scheduler.rows import (
     ADOPT,
@@ -66,7 +66,7 @@ class Keeper:
     async def restore(self, queue: str) -> None:
         """Give an engine that forgot its schedules back, before the ledger hears of its new data.
 
-        A tick whose time came meanwhile runs late, once: whether it had run before is for the inbox to know. What the engine refuses is said,
+        The last tick whose time has come since the ledger saw one runs late, once: whether it had run before is for the inbox to know. What the engine refuses is said,
         and tried again at every look; it keeps no job of the queue from coming back.
         """
         try:
@@ -86,10 +86,15 @@ class Keeper:
         held = await self._engine.due_times(queue)
         lost = [row for row in rows if row["schedule"] not in held]
         for row in lost:
-            if row["next_ms"] is not None and row["next_ms"] <= now_ms:
-                await self._engine.add_run(queue, schedule_of(row), TickId(row["schedule"], row["next_ms"]).job_id)
+            await self._add_late(queue, row, now_ms)
         await self._push(queue, lost)
         log.warning("queue %s: %d of %d schedules are given back to the engine", queue, len(lost), len(rows))
+
+    async def _add_late(self, queue: str, row: Row, now_ms: int) -> None:
+        schedule = schedule_of(row)
+        if row["next_ms"] is not None and row["next_ms"] <= now_ms and self._is_readable(queue, schedule):
+            tick = TickId(schedule.id, schedule.latest(row["next_ms"], now_ms))
+            await self._engine.add_run(queue, schedule, tick.job_id)
 
     async def push(self, queue: str, names: Sequence[str]) -> None:
         """Make the engine hold these schedules as they are written down, unless they are paused."""
@@ -156,12 +161,15 @@ class Keeper:
     def _goes_on(self, row: Row, now_ms: int) -> bool:
         """Whether there may be a next tick, and we can tell when."""
         schedule = schedule_of(row)
+        return self._is_readable(row["queue"], schedule) and not schedule.is_over(now_ms, ticks_run(row, now_ms))
+
+    def _is_readable(self, queue: str, schedule: Schedule) -> bool:
         try:
             schedule.check_readable()
         except ValueError as error:
-            self._say_unreadable(row["queue"], schedule.id, error)
+            self._say_unreadable(queue, schedule.id, error)
             return False
-        return not schedule.is_over(now_ms, ticks_run(row, now_ms))
+        return True
 
     def _say_unreadable(self, queue: str, name: str, error: ValueError) -> None:
         """Once: a pattern that Node's library reads and ours does not stays as it is until somebody changes it."""
