@@ -9,7 +9,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from homing.deadletters.letters import HISTOGRAM
+from homing.deadletters.filters import Filter
+from homing.deadletters.letters import HISTOGRAM, NEWEST_GROUPS
 from homing.embedded import EmbeddedPostgres
 from homing.ids import first_id_at
 from homing.operations.actions import ACTIONS, NEWEST
@@ -137,6 +138,12 @@ ASKED: Mapping[str, tuple[Statement, dict[str, Any], set[str], int]] = {
         {"actor": None, "action": None, "since": None, "before": NEWEST, "walk": 50, **PAGE},
         {"operator_actions_pkey"},
         300,
+    ),
+    "newest groups of letters": (
+        NEWEST_GROUPS,
+        {**Filter().parameters(), "walk": 500, "most": 50},
+        {"dead_letters_unclosed", "dead_letters_pkey"},
+        200,
     ),
     "when letters died": (
         HISTOGRAM,

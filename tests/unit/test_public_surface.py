@@ -101,6 +101,7 @@ SURFACE = {
         "Terms",
         "edit_payload",
         "group_letters",
+        "group_newest_letters",
         "letter_histograms",
         "letter_history",
         "list_letters",

@@ -1,5 +1,6 @@
 """Starting, watching and ending redrive campaigns. What a person does to one is kept in the transaction that does it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid4
@@ -18,6 +19,7 @@ START = load(_HERE, "start_campaign")
 END = load(_HERE, "end_campaign")
 RESUME = load(_HERE, "resume_campaign")
 CAMPAIGNS = load(_HERE, "campaigns")
+NEWEST_CAMPAIGNS = load(_HERE, "newest_campaigns")
 
 LEASE_SECONDS = 15.0
 """How long a campaign waits for a runner that fell silent before another one takes it up."""
@@ -67,6 +69,10 @@ class Campaigns:
             campaign = Campaign.of(rows[0])
             await keep_action(tx, person, "redrive", _subject(campaign, "started"), affected=matched)
         return campaign
+
+    async def newest(self, *, most: int = 20) -> Sequence[Campaign]:
+        """The newest campaigns without how their deliveries fare: cheap, however many letters each of them took."""
+        return [Campaign.of(row) for row in await self._ledger.fetch(NEWEST_CAMPAIGNS, most=most)]
 
     async def list(self, *, most: int = 20) -> list[Progress]:
         """The newest campaigns."""

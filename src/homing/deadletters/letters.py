@@ -13,6 +13,7 @@ from homing.schema.statement import load
 _HERE = "homing.deadletters"
 LIST = load(_HERE, "list")
 GROUPS = load(_HERE, "groups")
+NEWEST_GROUPS = load(_HERE, "newest_groups")
 SHOW = load(_HERE, "show")
 HISTORY = load(_HERE, "history")
 HISTOGRAM = load(_HERE, "histogram")
@@ -23,7 +24,7 @@ NEWEST = 2**63 - 1
 MOST_OF_A_HISTORY = 1000
 
 WALK = 20_000
-"""Letters that are looked at, at most, for when they died."""
+"""Letters that are looked at, at most, where the newest ones say enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,22 @@ async def group_letters(where: Statements, chosen: Filter, *, most: int = 50) ->
         oldest=sums["all_oldest"],
         newest=sums["all_newest"],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestGroups:
+    """The newest open letters by fingerprint; `letters` over all groups, which are all that there are where `is_complete`."""
+
+    groups: Sequence[Row]
+    letters: int
+    is_complete: bool
+
+
+async def group_newest_letters(where: Statements, chosen: Filter, *, most: int = 50, walk: int = WALK) -> NewestGroups:
+    """What `group_letters` says of the newest `walk` letters, but for what a redrive would refuse: as cheap as a page must be."""
+    rows = await where.fetch(NEWEST_GROUPS, **chosen.parameters(), walk=walk, most=most)
+    letters = rows[0]["all_letters"] if rows else 0
+    return NewestGroups(groups=rows, letters=letters, is_complete=letters < walk)
 
 
 async def show_letter(where: Statements, letter: int) -> Row:

@@ -10,6 +10,8 @@ import pytest
 from homing.config.settings import Settings
 from homing.dashboard.app import Dashboard
 from homing.deadletters.campaigns import Campaigns
+from homing.deadletters.filters import Filter
+from homing.deadletters.letters import group_letters, group_newest_letters
 from homing.deadletters.runner import CampaignRunner
 from homing.ledger.ledger import Ledger
 from tests.integration.buried import bury, letter
@@ -39,6 +41,25 @@ async def test_letters_are_grouped_and_each_is_read(viewer: httpx.AsyncClient, w
     assert '"password": "••••••"' in text
     assert f'href="/jobs/{DEAD_JOB}"' in shown.text
     assert f"homing deadletters show {world.letter}" in text
+
+
+async def test_groups_of_the_newest_letters_are_the_groups(settings: Settings, world: World) -> None:
+    """The cheap question of the page and the exact one of a dry run agree, and the cheap one says when it did not look at all."""
+    for number, fingerprint in ((5, "f2"), (3, "f3"), (1, "f4")):
+        await bury(world.sql, number, consumer="pay.capture", fingerprint=fingerprint)
+    async with open_ledger(settings) as ledger:
+        for chosen in (Filter(), Filter(consumer="pay.capture"), Filter(error_text="503")):
+            cheap, exact = await group_newest_letters(ledger, chosen), await group_letters(ledger, chosen)
+            names = ("fingerprint", "letters", "consumer", "error_class", "oldest", "newest", "sample")
+            assert [[row[name] for name in names] for row in cheap.groups] == [
+                [row[name] for name in names] for row in exact.groups
+            ]
+            assert (cheap.letters, cheap.is_complete) == (exact.letters, True)
+        few = await group_newest_letters(ledger, Filter(), walk=4)
+        assert ([(row["fingerprint"], row["letters"]) for row in few.groups], few.is_complete) == (
+            [("f3", 3), ("f4", 1)],
+            False,
+        )
 
 
 async def test_what_one_chooses_is_in_the_address(viewer: httpx.AsyncClient, world: World) -> None:
@@ -111,6 +132,12 @@ async def test_a_campaign_is_tried_dry_begun_watched_and_stopped(
         await CampaignRunner(ledger).advance(campaign.id)
     shown = text_of(await operator.get(page))
     assert re.search(r"[1-5] of 20 redriven", shown)
+    first = await world.sql.fetchrow(
+        "SELECT id, event_id FROM homing.dead_letters WHERE closed_as = 'redriven' LIMIT 1"
+    )
+    assert first is not None
+    again = await operator.get(f"/deadletters/{first['id']}")
+    assert f'href="/jobs/{first["event_id"]}.2.pay.capture"' in again.text
     for deed, said in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
         assert (await send(operator, f"{page}/{deed}", reason=f"{deed} it")).status_code == 303
         assert said in text_of(await operator.get(page))

@@ -66,11 +66,11 @@ async def start(visit: Visit) -> Response:
 
 async def show_campaigns(visit: Visit) -> Response:
     """The newest campaigns."""
-    found = await Campaigns(visit.ledger).list(most=ON_A_PAGE)
+    found = await Campaigns(visit.ledger).newest(most=ON_A_PAGE)
     return visit.page(
         "campaigns.html",
         found=found,
-        bars={progress.campaign.id: parts_of(progress) for progress in found},
+        bars={campaign.id: taken_of(campaign) for campaign in found},
         describe=letters.describe,
         command_line=visit.command("redrive", "--list"),
     )
@@ -147,15 +147,28 @@ def read_terms(form: Query) -> Terms:
 
 def parts_of(progress: Progress) -> Sequence[Part]:
     """Its letters by what became of them, as the parts of one bar. Pure."""
-    campaign = progress.campaign
-    refused = sum(campaign.refused.values())
-    numbers = (
+    refused, left = _rest_of(progress.campaign)
+    return _bar(
         ("done", "good", progress.done),
         ("on their way", "going", progress.pending),
         ("dead again", "bad", progress.dead_again),
         ("refused", "warn", refused),
-        ("left", "left", max(0, campaign.matched - campaign.redriven - refused)),
+        ("left", "left", left),
     )
+
+
+def taken_of(campaign: Campaign) -> Sequence[Part]:
+    """The same as far as its row knows. Pure."""
+    refused, left = _rest_of(campaign)
+    return _bar(("redriven", "going", campaign.redriven), ("refused", "warn", refused), ("left", "left", left))
+
+
+def _rest_of(campaign: Campaign) -> tuple[int, int]:
+    refused = sum(campaign.refused.values())
+    return refused, max(0, campaign.matched - campaign.redriven - refused)
+
+
+def _bar(*numbers: tuple[str, str, int]) -> Sequence[Part]:
     whole = max(1, sum(number for _, _, number in numbers))
     parts, start = [], 0.0
     for name, tone, number in numbers:

@@ -14,13 +14,15 @@ from homing.dashboard.visit import Visit, deed, page
 from homing.deadletters.filters import Filter
 from homing.deadletters.letters import (
     NEWEST,
-    group_letters,
+    group_newest_letters,
     letter_histograms,
     letter_history,
     list_letters,
     show_letter,
 )
 from homing.deadletters.redrive import Redrive
+from homing.ids import DeliveryKey
+from homing.ledger.ledger import Row
 
 ON_A_PAGE = 50
 MOST_GROUPS = 50
@@ -39,7 +41,7 @@ _GATHERED = 500
 async def show_groups(visit: Visit) -> Response:
     """Open letters by fingerprint, the most numerous group first, with when they died."""
     chosen = read_filter(visit.query)
-    groups = await group_letters(visit.ledger, chosen, most=MOST_GROUPS)
+    groups = await group_newest_letters(visit.ledger, chosen, most=MOST_GROUPS)
     names = [row["fingerprint"] for row in groups.groups]
     past = await letter_histograms(visit.ledger, names, span_seconds=SPAN_SECONDS, slots=SLOTS)
     return visit.page(
@@ -49,6 +51,7 @@ async def show_groups(visit: Visit) -> Response:
         kinds=letters.KINDS,
         groups=groups,
         past=past,
+        most=MOST_GROUPS,
         command_line=visit.command("deadletters", "groups", *letters.options(chosen)),
     )
 
@@ -89,6 +92,7 @@ async def show_one(visit: Visit) -> Response:
         payload=visit.desk.masks.read(row["payload"]),
         edited=visit.desk.masks.read(row["edited"]),
         trace_id=trace_of(row["headers"]),
+        now_as=job_now(row),
         history=history,
         command_line=visit.command("deadletters", "show", row["id"]),
     )
@@ -157,6 +161,13 @@ def read_error(stored: str) -> Failure:
         for name in ("class", "text", "frame", "reason", "stack")
     }
     return Failure(parts["class"], parts["text"], parts["frame"], parts["reason"], parts["stack"])
+
+
+def job_now(letter: Row) -> str | None:
+    """The job as which the letter's delivery was run again, of the newest generation. Pure."""
+    if letter["row_generation"] is None or letter["row_generation"] <= letter["generation"]:
+        return None
+    return DeliveryKey(letter["event_id"], letter["consumer"], letter["row_generation"]).job_id
 
 
 def trace_of(headers: str | None) -> str | None:
