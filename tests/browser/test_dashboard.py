@@ -17,9 +17,10 @@ from redis import Redis
 from homing.config.settings import Settings
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
 from tests.browser.chromium import WAIT_MS, BrowserIsMissingError, chromium, find_chromium, listen
-from tests.browser.stage import PASSWORD, Stage, decorate, liven, stage_on
+from tests.browser.stage import CAPTURE, PASSWORD, Stage, decorate, liven, stage_on
 from tests.own_servers import fresh_ledger
 from tests.system import quick
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,6 +30,13 @@ FOLDER = Path(os.environ.get("SCREENSHOTS", HERE.parents[1] / ".homing" / "scree
 WIDE, NARROW = {"width": 1360, "height": 860}, {"width": 375, "height": 700}
 
 AXE = (HERE / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+HIDE = """
+hidden => {
+  Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}
+"""
 
 FOLD = "document.querySelectorAll('details[open]').forEach(each => each.removeAttribute('open'))"
 """Stacks name folders of the machine that takes the picture."""
@@ -182,7 +190,9 @@ async def test_the_keyboard_is_enough(browser: Browser, stage: Stage) -> None:
         await page.wait_for_url("**/deadletters/list?*")
         await page.keyboard.press("/")
         await expect(page.get_by_role("searchbox")).to_be_focused()
-        await page.keyboard.press("Escape")
+        await page.keyboard.type("topic:order.placed number=1")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("tbody tr", has_text=CAPTURE).first).to_be_visible()
         await page.locator("main").focus()
         await page.keyboard.press("?")
         await expect(page.get_by_role("dialog")).to_be_visible()
@@ -192,6 +202,20 @@ async def test_the_keyboard_is_enough(browser: Browser, stage: Stage) -> None:
             await expect(page.locator("html")).to_have_attribute("data-theme", expected)
         await page.reload()
         await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_a_hidden_tab_rests(browser: Browser, stage: Stage) -> None:
+    """While nobody can see it a page listens to nothing; when it is shown again it is live, and new at once."""
+    async with visiting(browser, stage, "viewer") as page:
+        await expect(page.locator("#pulse")).to_have_text("live", timeout=WAIT_MS)
+        viewers = stage.dashboard.live.viewers
+        await page.evaluate(HIDE, True)
+        await expect(page.locator("#pulse")).to_have_text("paused")
+        await until(lambda: stage.dashboard.live.viewers < viewers, 30, "the stream has ended")
+        await page.evaluate("document.getElementById('live').dataset.old = 'yes'")
+        await page.evaluate(HIDE, False)
+        await expect(page.locator("#live:not([data-old])")).to_be_visible(timeout=WAIT_MS)
+        await expect(page.locator("#pulse")).to_have_text("live", timeout=WAIT_MS)
 
 
 @pytest.mark.timeout(300)
