@@ -25,6 +25,7 @@ _HOMES = {
     "RateLimit": "homing.app",
     "Retry": "homing.app",
     "RetryLater": "homing.errors",
+    "SyncFlow": "homing.app",
     "Throttled": "homing.errors",
     "Tick": "homing.app",
     "Transaction": "homing.app",

@@ -11,6 +11,7 @@ from homing.app import (
     Queue,
     RateLimit,
     Retry,
+    SyncFlow,
     Tick,
     Transaction,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "RateLimit",
     "Retry",
     "RetryLater",
+    "SyncFlow",
     "Throttled",
     "Tick",
     "Transaction",

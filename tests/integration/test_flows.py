@@ -11,11 +11,23 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from homing import Child, Children, Event, Flow, FlowError, Homing, PermanentError, Retry, Transaction, backoff
+from homing import (
+    Child,
+    Children,
+    Event,
+    Flow,
+    FlowError,
+    Homing,
+    PermanentError,
+    Retry,
+    SyncFlow,
+    Transaction,
+    backoff,
+)
 from homing.config.settings import Settings
 from homing.deadletters.redrive import Redrive
 from homing.durations import milliseconds, seconds
-from homing.errors import EnqueueError, JobFailed
+from homing.errors import EnqueueError, JobFailed, ServerUnavailable
 from homing.events.envelope import foreign_id
 from homing.ids import DeliveryKey, JobId
 from homing.ledger.actions import Person
@@ -326,6 +338,37 @@ async def test_children_of_children_and_stages(settings: Settings) -> None:
         await system.record(Paid(order_id=uuid4()))
         await system.settled()
     assert seen == [Children(values={"second": "a+b"})]
+
+
+async def test_a_plain_function_waits_in_its_thread(settings: Settings) -> None:
+    """It is called again like a coroutine; and a server that is away for a moment costs it no attempt."""
+    app = Homing("test", retry=FAST)
+
+    @app.queue("parcels").handler("ship", on=Packed, at_least_once=True)
+    def ship(event: Packed) -> str:
+        return event.parcel
+
+    @app.queue("bills").handler("bill", on=Paid, at_least_once=True)
+    def bill(event: Paid, flow: SyncFlow) -> list[str]:
+        names = [f"p{number}" for number in range(event.parcels)]
+        return sorted(flow.wait_for(*(Child(ship, Packed(parcel=name)) for name in names)).values)
+
+    async with running(app, quick(settings)) as system:
+        asked, away = system.engine.family, asyncio.Event()
+
+        async def family(*arguments: Any, **named: Any) -> Any:
+            if not away.is_set():
+                away.set()
+                raise ServerUnavailable("gone for a moment")
+            return await asked(*arguments, **named)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(system.engine, "family", family)
+            await system.record(Paid(order_id=uuid4()))
+            await system.settled(30)
+        assert away.is_set()
+        result = await system.sql.fetchval("SELECT result::text FROM homing.deliveries WHERE consumer = 'bills.bill'")
+        assert result == '["ship-p0", "ship-p1"]'
 
 
 async def test_a_flow_that_cannot_be_is_a_death_with_its_reason(settings: Settings) -> None:

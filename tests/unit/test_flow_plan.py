@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from homing import Child, Event, Flow, FlowError, Homing, Retry
+from homing import Child, Event, Flow, FlowError, Homing, Retry, SyncFlow
 from homing.app.flow_plan import Above, Planned, Routes, key_of, plan
 from homing.errors import RegistrationError
 from homing.events.envelope import foreign_id, unseal
@@ -130,14 +130,17 @@ def test_ids_have_an_end() -> None:
 
 
 def test_a_flow_is_awaited_and_belongs_to_one_event() -> None:
-    """A plain def, a batch and a child process cannot have one; each says so at registration."""
+    """A batch and a child process cannot have one, and a plain def awaits nothing; each says so at registration."""
     queue = Homing("refusing").queue("q")
 
     def plain(event: Packed, flow: Flow) -> None: ...
+    async def coroutine(event: Packed, flow: SyncFlow) -> None: ...
     async def batch(events: Sequence[Packed], flow: Flow) -> None: ...
 
-    with pytest.raises(RegistrationError, match="make it `async def`"):
+    with pytest.raises(RegistrationError, match="annotate it as SyncFlow"):
         queue.handler("plain", on=Packed, at_least_once=True)(plain)
+    with pytest.raises(RegistrationError, match="annotate it as Flow"):
+        queue.handler("coroutine", on=Packed, at_least_once=True)(coroutine)
     with pytest.raises(RegistrationError, match="belongs to one event"):
         queue.handler("batch", on=Packed, at_least_once=True, batch=5)(batch)
     with pytest.raises(RegistrationError, match="cpu=True"):

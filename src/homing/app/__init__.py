@@ -2,7 +2,7 @@
 
 from homing.app.application import Homing
 from homing.app.declared import Queue
-from homing.app.flows import Child, Children, Flow
+from homing.app.flows import Child, Children, Flow, SyncFlow
 from homing.app.handlers import Guarantee, Handler, Job, Parameter, Transaction
 from homing.app.options import DEFAULTS, FOREVER, Keep, Options, Policy, RateLimit, Retry
 from homing.app.resources import Provider, check_resources
@@ -26,6 +26,7 @@ __all__ = [
     "Queue",
     "RateLimit",
     "Retry",
+    "SyncFlow",
     "Tick",
     "Transaction",
     "check_resources",

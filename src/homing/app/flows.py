@@ -61,3 +61,15 @@ class Flow(Protocol):
     async def children(self) -> Children:
         """What the children came to that were added together with this job."""
         ...
+
+
+class SyncFlow(Protocol):
+    """The same for a plain `def`, which runs in a thread: `flow: SyncFlow`. Its calls wait without `await`."""
+
+    def wait_for(self, *children: Child) -> Children:
+        """As `Flow.wait_for`."""
+        ...
+
+    def children(self) -> Children:
+        """As `Flow.children`."""
+        ...

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from uuid import UUID
 
 from homing.app.consumers import Mode
-from homing.app.flows import Flow
+from homing.app.flows import Flow, SyncFlow
 from homing.app.messages import MessageId
 from homing.app.options import Policy
 from homing.errors import PayloadError, RegistrationError
@@ -231,7 +231,7 @@ def _classify(name: str, annotation: Any) -> Parameter:
         if any(isinstance(mark, TransactionMarker) for mark in marks):
             return Parameter(name, "transaction", inner)
         annotation = inner
-    if annotation is Flow:
+    if annotation is Flow or annotation is SyncFlow:
         return Parameter(name, "flow", annotation)
     return Parameter(name, "job" if annotation is Job else "resource", annotation)
 
@@ -255,14 +255,18 @@ def _check_guarantee(where: str, parameters: tuple[Parameter, ...], *, at_least_
 def _check_flow(
     where: str, function: Callable[..., Any], parameters: tuple[Parameter, ...], *, batch: int | None
 ) -> None:
-    """Waiting is awaited, and children belong to one job."""
-    name = next((parameter.name for parameter in parameters if parameter.kind == "flow"), None)
-    if name is None:
+    """Coroutines await their children, plain functions cannot; and children belong to one job."""
+    flow = next((parameter for parameter in parameters if parameter.kind == "flow"), None)
+    if flow is None:
         return
     if batch is not None:
-        raise RegistrationError(f"{where} says batch={batch} and takes {name!r}: a flow belongs to one event, not to many")
-    if not inspect.iscoroutinefunction(function):
-        raise RegistrationError(f"{where} takes {name!r}, and is a plain def: make it `async def`, children are awaited")
+        raise RegistrationError(
+            f"{where} says batch={batch} and takes {flow.name!r}: a flow belongs to one event, not to many"
+        )
+    wanted = Flow if inspect.iscoroutinefunction(function) else SyncFlow
+    if flow.type is not wanted:
+        kind = "async def" if wanted is Flow else "a plain def"
+        raise RegistrationError(f"{where} is {kind} and takes {flow.name!r}: annotate it as {wanted.__name__}")
 
 
 def _check_batch(where: str, annotation: Any, batch: int) -> Any:

@@ -10,7 +10,7 @@ from uuid import UUID
 from homing.app.flow_plan import Above, Planned, Routes, key_of, plan
 from homing.app.flows import Child, Children
 from homing.deadletters.redrive import Redrive
-from homing.errors import FlowError, Refused
+from homing.errors import FlowError, Refused, ServerUnavailable
 from homing.events.envelope import foreign_id
 from homing.ledger.actions import Person
 from homing.ledger.gate import Run as MayRun
@@ -48,17 +48,19 @@ class ChildFailed(FlowEnd):
 
 
 class Flows:
-    """Gives each run the children of its job."""
+    """Gives each run the children of its job; made on the event loop that the engine and the ledger belong to."""
 
     def __init__(self, engine: Engine, ledger: Ledger, routes: Routes) -> None:
         self._engine = engine
         self._ledger = ledger
         self._redrive = Redrive(ledger)
+        self._loop = asyncio.get_running_loop()
         self.routes = routes
 
-    def of(self, run: Run) -> "RunFlow":
-        """The flow of one run."""
-        return RunFlow(self, run)
+    def of(self, run: Run) -> "RunFlow | ThreadFlow":
+        """The flow of one run, as its handler can use it."""
+        flow = RunFlow(self, run)
+        return ThreadFlow(flow, self._loop) if run.handler.kind == "thread" else flow
 
     async def wait_for(self, run: Run, planned: tuple[Planned, ...]) -> Children:
         """What these children came to, or the end of the run."""
@@ -120,11 +122,34 @@ class RunFlow:
 
     async def wait_for(self, *children: Child) -> Children:
         """Add those children that are not there yet, and wait until they have ended."""
-        return await self.flows.wait_for(self.run, plan(self.flows.routes, above_of(self.run), children))
+        return await self._sure(self.flows.wait_for(self.run, plan(self.flows.routes, above_of(self.run), children)))
 
     async def children(self) -> Children:
         """What the children came to that were added together with this job."""
-        return await self.flows.children(self.run)
+        return await self._sure(self.flows.children(self.run))
+
+    async def _sure(self, asking: Coroutine[Any, Any, Children]) -> Children:
+        """A server that does not answer is no failure of the handler: it waits, and asks again."""
+        try:
+            return await asking
+        except ServerUnavailable as error:
+            raise _ended(self.run, WaitsForChildren(str(error), ADD_AGAIN_SECONDS)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFlow:
+    """The same for a handler in a thread: what it asks is asked on the event loop."""
+
+    flow: RunFlow
+    loop: asyncio.AbstractEventLoop
+
+    def wait_for(self, *children: Child) -> Children:
+        """Add those children that are not there yet, and wait until they have ended."""
+        return asyncio.run_coroutine_threadsafe(self.flow.wait_for(*children), self.loop).result()
+
+    def children(self) -> Children:
+        """What the children came to that were added together with this job."""
+        return asyncio.run_coroutine_threadsafe(self.flow.children(), self.loop).result()
 
 
 class Bereft:

@@ -68,8 +68,8 @@ def contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
     try:
         value = run.handler.function(run.argument, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
-        return Raised(error)
-    return returned(run.handler.result_of_one(value))
+        return Raised(run.flow_end or error)
+    return Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value))
 
 
 def _carried(error: BaseException) -> BaseException:
