@@ -9,7 +9,7 @@ from homing.queue.port import Accepted, AddResult, Deduplicated, Refused
 from homing.queue.redis import encoding
 from homing.queue.redis.keys import QueueKeys
 from homing.queue.redis.replies import ResponseError
-from homing.queue.redis.scripts import ScriptCall, run, run_many
+from homing.queue.redis.scripts import ScriptCall, run_many
 from homing.queue.redis.session import RedisSession
 
 PAGE_JOBS = 1000
@@ -31,15 +31,14 @@ class RedisAdding(RedisSession):
         return answers
 
     async def _add_one(self, keys: QueueKeys, job: NewJob) -> AddResult:
-        """Whoever enqueues one job waits for it: gathering would cost a turn of the event loop more."""
+        """Whoever enqueues one job waits for it: gathering, and waiting for more to send, would cost two turns of the event loop."""
         if (error := refusal(job)) is not None:
             return Refused(error)
         call = self._add_call(keys, job)
         try:
-            reply = await run(self._main, call.script, call.keys, *call.arguments)
+            return read_add(job, await self._main.call_at_once(*call.words("EVALSHA", call.script.sha)))
         except ResponseError as refused:
-            return read_add(job, refused)
-        return read_add(job, reply)
+            return (await self._add_page(keys, [job]))[0] if refused.code == "NOSCRIPT" else read_add(job, refused)
 
     async def _add_page(self, keys: QueueKeys, page: Sequence[NewJob]) -> list[AddResult]:
         refused = [refusal(job) for job in page]

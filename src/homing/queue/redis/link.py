@@ -52,8 +52,8 @@ class Link(asyncio.Protocol):
         """Send one command with this turn's write; the reply, or the error reply, arrives in the future."""
         return self.send(pack_words(words))
 
-    def send(self, packed: bytes) -> asyncio.Future[Any]:
-        """Send one command that is packed already."""
+    def send(self, packed: bytes, *, at_once: bool = False) -> asyncio.Future[Any]:
+        """Send one command that is packed already; `at_once`: without waiting for others of this turn, if none is in flight."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._lost is not None:
             future.set_exception(ServerUnavailable(str(self._lost)))
@@ -64,7 +64,9 @@ class Link(asyncio.Protocol):
             if self._watchdog is None:
                 self._watch_in(self._silence_seconds)
         self._calls.append(future)
-        if not self._flush_is_due:
+        if at_once and len(self._calls) == 1:
+            self._flush()
+        elif not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
         return future
