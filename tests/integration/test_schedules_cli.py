@@ -100,7 +100,10 @@ def test_run_pause_resume_and_remove_do_what_they_say_and_are_kept(
     assert set(on(lambda ledger, engine: engine.due_times("maintenance"))) == {"hourly", "theirs"}
     (paused,) = (one for one in command("--json", "schedules", "list").json if one["paused_at"])
     assert (paused["schedule"], paused["next"]) == ("nightly", [])
+    sql.execute("UPDATE homing.schedules SET next_ms = %s WHERE schedule = 'nightly'", (LAST_MS,))
     assert command("schedules", "resume", "nightly").code == Exit.DONE
+    left_out = on(lambda ledger, engine: engine.inspect("maintenance", [TickId("nightly", LAST_MS).job_id]))
+    assert not left_out[0].exists
     assert "is not paused" in command("schedules", "resume", "nightly").err
     assert len(command("--json", "schedules", "list").json[1]["next"]) == 5
     assert command("schedules", "remove", "theirs").code == Exit.REFUSED

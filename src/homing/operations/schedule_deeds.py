@@ -62,7 +62,7 @@ async def resume_schedule(ledger: Ledger, engine: Engine, line: ScheduleLine, pe
             raise Refused(f"schedule {line.name!r} of queue {line.queue} is not paused")
         await keep_action(transaction, person, "resume", _subject(line), affected=1)
     try:
-        await Keeper(ledger, engine).push(line.queue, [line.name])
+        await Keeper(ledger, engine).push(line.queue, [line.name], late=False)
     except ServerUnavailable as error:
         raise ServerUnavailable(f"{error}; the ledger has kept it, the engine follows when it is back") from error
 

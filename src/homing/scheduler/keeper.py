@@ -76,42 +76,43 @@ class Keeper:
         except Exception:
             log.exception("queue %s: its schedules are not given back to the engine yet", queue)
 
-    async def _restore(self, queue: str) -> None:
-        rows = [
-            row for row in await self._ledger.fetch(SCHEDULES, queue=queue, schedules=None) if row["paused_at"] is None
-        ]
-        if not rows:
-            return
-        now_ms = await self._now_ms()
-        held = await self._engine.due_times(queue)
-        lost = [row for row in rows if row["schedule"] not in held]
-        for row in lost:
-            await self._add_late(queue, row, now_ms)
-        await self._push(queue, lost)
-        log.warning("queue %s: %d of %d schedules are given back to the engine", queue, len(lost), len(rows))
+    async def push(self, queue: str, names: Sequence[str], *, late: bool = True) -> None:
+        """Make the engine hold these schedules as they are written down, unless they are paused.
 
-    async def _add_late(self, queue: str, row: Row, now_ms: int) -> None:
-        schedule = schedule_of(row)
-        if row["next_ms"] is not None and row["next_ms"] <= now_ms and self._is_readable(queue, schedule):
-            tick = TickId(schedule.id, schedule.latest(row["next_ms"], now_ms))
-            await self._engine.add_run(queue, schedule, tick.job_id)
-
-    async def push(self, queue: str, names: Sequence[str]) -> None:
-        """Make the engine hold these schedules as they are written down, unless they are paused."""
+        `late`: of one that the engine has lost, the last tick that came due meanwhile is added too.
+        """
         rows = await self._ledger.fetch(SCHEDULES, queue=queue, schedules=list(names))
-        await self._push(queue, [row for row in rows if row["paused_at"] is None])
+        await self._push(queue, [row for row in rows if row["paused_at"] is None], late=late)
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _push(self, queue: str, rows: Sequence[Row]) -> None:
-        past = {row["schedule"]: seen for row in rows if (seen := past_of(row)) is not None}
-        held = await self._engine.due_times(queue) if past else {}
-        lost = {name: seen for name, seen in past.items() if name not in held}
+    async def _restore(self, queue: str) -> None:
+        rows = await self._ledger.fetch(SCHEDULES, queue=queue, schedules=None)
+        held = await self._engine.due_times(queue) if rows else {}
+        lost = [row for row in rows if row["paused_at"] is None and row["schedule"] not in held]
+        if lost:
+            await self._push(queue, lost, late=True)
+            log.warning("queue %s: %d of %d schedules are given back to the engine", queue, len(lost), len(rows))
+
+    async def _push(self, queue: str, rows: Sequence[Row], *, late: bool) -> None:
+        seen = {row["schedule"]: past for row in rows if (past := past_of(row)) is not None}
+        held = await self._engine.due_times(queue) if seen else {}
+        lost = {name: past for name, past in seen.items() if name not in held}
         now_ms = await self._now_ms()
+        if late:
+            await self._add_late(queue, lost.values(), now_ms)
         wanted = [row for row in rows if self._goes_on(row, now_ms)]
         answers = await self._engine.upsert_schedules(queue, [schedule_of(row) for row in wanted], lost)
         changed = [row["schedule"] for row, answer in zip(wanted, answers, strict=True) if answer is not Upserted.SAME]
         await self._note(queue, await self._engine.schedules(queue, changed) if changed else [])
+
+    async def _add_late(self, queue: str, lost: Iterable[HeldSchedule], now_ms: int) -> None:
+        """Before the schedules themselves: whoever dies in between leaves them lost, for the next one to find."""
+        for past in lost:
+            schedule = past.schedule
+            if past.next_ms <= now_ms and self._is_readable(queue, schedule):
+                tick = TickId(schedule.id, schedule.latest(past.next_ms, now_ms))
+                await self._engine.add_run(queue, schedule, tick.job_id)
 
     async def _carry_out(self, queue: str, epoch: int, decided: Plan) -> None:
         if decided.push:
