@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import NewType
 from uuid import UUID, uuid5
 
+from homing.records import quickly_made
+
 EventId = NewType("EventId", UUID)
 JobId = NewType("JobId", str)
 LeaseToken = NewType("LeaseToken", str)
@@ -52,6 +54,7 @@ LAST_GENERATION = 32_767
 """The last generation a row can have (smallint): that many redrives of one delivery."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, order=True)
 class DeliveryKey:
     """One event for one consumer, in one of its generations (1 until the first redrive)."""

@@ -15,6 +15,7 @@ from typing import Literal, TextIO
 from pydantic_core import PydanticSerializationError, to_json
 
 from homing.config.tidying import is_tidy, tidy, tidy_text
+from homing.records import quickly_made
 
 LogFormat = Literal["auto", "json", "pretty"]
 
@@ -111,6 +112,7 @@ class PrettyFormatter(logging.Formatter):
         return _escape(f"{at} {level:<7} {line}", _text_escape)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Line:
     """What a log record becomes in the end: for many lines that are alike, made without records."""

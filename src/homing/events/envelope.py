@@ -19,12 +19,14 @@ from homing.errors import PayloadError
 from homing.events.codec import dump_json
 from homing.events.misfit import describe_misfit
 from homing.ids import DeliveryKey
+from homing.records import quickly_made
 
 _VERSION_5 = 5 << 76 | 0b10 << 62
 _NOT_VERSION = ~(0xF << 76 | 0b11 << 62)
 _FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """A job's data, opened. `delivery` is `None` for a job that no relay made; `raw` is the data as it came."""

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Literal
 
+from homing.records import quickly_made
+
 Outcome = Literal["done", "dead", "cancelled"]
 
 SUSPECT_STALLS = 3
@@ -27,6 +29,7 @@ class Row:
     now: datetime
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """What the gate must know of the job.

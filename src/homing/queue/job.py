@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from homing.backoff import Backoff
 from homing.ids import JobId, LeaseToken
 from homing.queue.parent import Parent
+from homing.records import quickly_made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class NewJob:
     parent: Parent | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The right to run and to finish one job: worth something only while the engine holds the same token for it."""
@@ -74,6 +76,7 @@ class Lease:
     token: LeaseToken
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedJob:
     """A job that was just leased to us.

@@ -5,8 +5,10 @@ from typing import Literal
 
 from homing.queue.parked import ParkedKind
 from homing.queue.port import Limit
+from homing.records import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Completed:
     """It is done, now (`completed`) or by an earlier run (`duplicate`), or need not be done any more. `result` is JSON text."""

@@ -16,6 +16,7 @@ from homing.queue.job import ClaimedJob, JobCounts, JobEnd, JobTrace, KeepRule, 
 from homing.queue.notes import Noting
 from homing.queue.parked import ParkedJobs, ParkedKind
 from homing.queue.schedules import Scheduling
+from homing.records import quickly_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Held(Enum):
     """Another run holds it, or the job is gone from among the running ones: this run can change nothing any more."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The answer to a finishing call; `next` is the job claimed in the same step, where one was asked for."""
@@ -134,6 +136,7 @@ class Claims:
     idle: Idle | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Completion:
     """How one of several jobs completes: as in `Engine.complete`."""

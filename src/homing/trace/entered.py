@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from homing.records import quickly_made
 from homing.trace.propagation import Parent, parse_traceparent
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """The trace id that joins log lines, and the W3C `traceparent` where the request brought or made one."""

@@ -12,8 +12,10 @@ from homing.ledger.gate import Asking
 from homing.queue.flows import failed_child
 from homing.queue.job import ClaimedJob
 from homing.queue.schedules import is_tick
+from homing.records import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """The delivery behind a job. `consumer` is the ledger's name for it, not the handler's own; `generation` is `None`

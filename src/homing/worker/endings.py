@@ -11,6 +11,7 @@ from homing.deadletters.report import fits_jsonb
 from homing.errors import AttemptTimeout, HandlerEndedTransaction, PermanentError
 from homing.events.codec import dump_json
 from homing.ledger.gate import Decision
+from homing.records import quickly_made
 from homing.worker.run import Cause, Run, Running
 
 log = logging.getLogger("homing.worker")
@@ -21,6 +22,7 @@ LETTING_GO_SECONDS = 10.0
 """How long a cancelled handler may take to end before it is left alone and reported."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Returned:
     """The handler came to its end; `result` is JSON text."""

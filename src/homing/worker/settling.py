@@ -9,6 +9,7 @@ from typing import Any
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP, as_rows
+from homing.records import quickly_made
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
 from homing.worker.spans import settle_spans
@@ -16,6 +17,7 @@ from homing.worker.spans import settle_spans
 log = logging.getLogger("homing.worker")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Settled:
     """A run whose effect has happened; `result` is JSON text."""

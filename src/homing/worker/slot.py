@@ -7,6 +7,7 @@ from typing import Protocol
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Completed, Parked
 from homing.queue.port import ClaimRequest, Finished
+from homing.records import quickly_made
 from homing.worker.opening import Unreadable
 from homing.worker.run import Run
 from homing.worker.telling import Notes
@@ -47,6 +48,7 @@ class Slot:
         return self.opened if isinstance(self.opened, Run) else None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Done:
     """A plain run that has completed, with the engine's answer."""

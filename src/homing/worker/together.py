@@ -18,6 +18,7 @@ from homing.ledger.gate import Run as MayRun
 from homing.queue.job import Lease
 from homing.queue.outcome import Completed
 from homing.queue.port import MOST_TOGETHER, Finished
+from homing.records import quickly_made
 from homing.worker.calling import Caller
 from homing.worker.context import Surroundings
 from homing.worker.ending import completion_of
@@ -53,6 +54,7 @@ def is_plain(run: Run) -> bool:
     )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class _Returned:
     """A run whose handler has returned."""
