@@ -69,6 +69,17 @@ def poison(settings: Settings) -> None:
             " (gen_random_uuid(), %s, 1, %s, 'worker', %s, %s, %s)",
             (HUGE, HUGE, [NAME], [HUGE], hostile_json()),
         )
+        sql.execute(
+            "INSERT INTO homing.redrive_campaigns"
+            " (id, filter, started_by, reason, rate, canary, state, last_letter, matched, refused, ended_at, end_reason)"
+            " VALUES (gen_random_uuid(), %s, %s, %s, 1e308, 1, 'stopped', 1, 9, %s, now(), %s)",
+            (Json({"consumer": HOSTILE, "error_text": HUGE}), HUGE, HUGE, Json({HOSTILE: 7}), MEGABYTE),
+        )
+        sql.execute(
+            "INSERT INTO homing.schedules (queue, schedule, source, job_name, data, options, cron, zone, next_ms, last_ms, ticks)"
+            " VALUES ('plain', %s, 'engine', %s, %s, %s, %s, %s, %s, %s, %s)",
+            (HOSTILE, HUGE, HUGE, HUGE, HUGE, HOSTILE, 2**62, -(2**62), 2**62),
+        )
 
 
 def hostile_json() -> Json:
