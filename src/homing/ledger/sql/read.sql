@@ -1,5 +1,5 @@
 -- read: the gate's question: what does the ledger say of these deliveries now?
--- Parameters: rows jsonb, an array of {event_id, consumer}: one text is cheaper to send than arrays.
+-- Parameters: rows jsonb (an array of event_id and consumer; one text costs less to send than arrays).
 -- Result: one row per delivery that exists, with the id of its open dead letter and the database's time; missing rows are missing.
 -- Guard: none, it only reads. Locks: none. Index: deliveries_pkey, dead_letters_open.
 SELECT d.event_id, d.consumer, d.generation, d.outcome, d.opened_at, d.result::text AS result,

@@ -1,5 +1,5 @@
 -- settle_group: mark deliveries done whose handlers ran without a transaction: the effect happened, so dead becomes done too.
--- Parameters: rows jsonb, an array of {event_id, consumer, result (JSON text or null)}.
+-- Parameters: rows jsonb (an array of event_id, consumer, and result: JSON text or null).
 -- Result: how many changed; the others were done or cancelled meanwhile and are finished all the same.
 -- Guard: outcome. Locks: the rows, in key order, for this statement only. Index: deliveries_pkey, dead_letters_open.
 WITH k AS (

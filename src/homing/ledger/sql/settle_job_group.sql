@@ -1,5 +1,5 @@
 -- settle_job_group: the inbox rows of jobs that no relay made and whose handlers ran without a transaction.
--- Parameters: rows jsonb, an array of {event_id, consumer, queue, job_name, result (JSON text or null)}.
+-- Parameters: rows jsonb (an array of event_id, consumer, queue, job_name, and result: JSON text or null).
 -- Result: how many became done now.
 -- Guard: a row that is done or cancelled stays. Locks: the rows, for this statement only. Index: deliveries_pkey.
 WITH s AS (
