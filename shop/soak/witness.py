@@ -79,15 +79,16 @@ async def look(database_url: str) -> Standing | None:
 
 
 async def jobs_left(redis_url: str) -> int | None:
-    """Jobs that wait or run, in all queues; none while Valkey does not answer."""
+    """Jobs that wait or run, in all queues, but for the next tick of each schedule; none while Valkey does not answer."""
     try:
         async with Redis.from_url(redis_url, decode_responses=True) as client:
             queues = [str(meta).removesuffix("meta") for meta in await client.keys("shop:*:meta")]
             lists = [await client.llen(queue + part) for queue in queues for part in AT_REST[:3]]
             sets = [await client.zcard(queue + part) for queue in queues for part in AT_REST[3:]]
+            ticks = [await client.zcard(queue + "repeat") for queue in queues]
     except (OSError, RedisError):
         return None
-    return sum(lists) + sum(sets)
+    return max(0, sum(lists) + sum(sets) - sum(ticks))
 
 
 async def missing_pieces(connection: "asyncpg.Connection[asyncpg.Record]", pieces: int) -> Mapping[str, int]:
