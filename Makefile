@@ -28,7 +28,7 @@ soak-flushes: setup  ## Prove the first promise: Valkey is emptied at 20 random 
 	@$(BIN)/python -m shop.soak --orders 2000 --flushes 20
 
 test: check node  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
-	$(BIN)/pytest -n $(JOBS) --dist loadfile $(TESTS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup  ## Lint, format, types, layers: exactly what CI runs
 	$(BIN)/ruff check .

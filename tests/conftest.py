@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import asyncpg
 import psycopg
@@ -17,6 +18,19 @@ from homing.config.settings import Settings
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, stop_with_parent
 from homing.schema import migrate
 
+_HERE = Path(__file__).parent
+_LONGEST = (
+    "crash/test_shop_soak.py",
+    "crash/test_supervisor.py",
+    "crash/test_shop_demo.py",
+    "crash/test_shop_worker_killed.py",
+    "crash/test_worker_cut_off.py",
+    "crash/test_poison.py",
+    "integration/test_children.py",
+    "integration/test_children_suspects.py",
+    "crash/test_worker_signals.py",
+)
+_FOLDERS = ("crash", "browser", "interop", "integration", "docs", "property", "contract")
 _TEMPLATE = "homing_template"
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # each process that tests start would compile every module again
@@ -29,6 +43,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that the last of several processes ends soon after the others."""
+    items.sort(key=lambda item: _turn(item.path.relative_to(_HERE)))
+
+
+def _turn(path: Path) -> tuple[int, int]:
+    """The place of a file in the order: the longest by name, then by folder."""
+    name = str(path)
+    long = _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+    folder = _FOLDERS.index(path.parts[0]) if path.parts[0] in _FOLDERS else len(_FOLDERS)
+    return long, folder
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import pytest
 
 from homing import Event, record
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
-from shop.providers.process import ProviderProcess
 from tests.crash.app import TABLES
 from tests.crash.children import Children, children
 from tests.crash.shop_processes import IN_A_HURRY, Workers, environment_of
@@ -110,15 +109,17 @@ def mortal_valkey(_mortal_valkey: EmbeddedValkey) -> EmbeddedValkey:
 # ── The shop ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture(scope="session")
+def _running_partners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Partners]:
+    with Partners.running(tmp_path_factory.mktemp("partners")) as running:
+        yield running
+
+
 @pytest.fixture
-def partners(tmp_path: Path) -> Iterator[Partners]:
-    """Partners of this test's own."""
-    with (
-        ProviderProcess.start("gateway", tmp_path) as gateway,
-        ProviderProcess.start("carrier", tmp_path) as carrier,
-        ProviderProcess.start("mailbox", tmp_path) as mailbox,
-    ):
-        yield Partners(gateway=gateway, carrier=carrier, mailbox=mailbox)
+def partners(_running_partners: Partners) -> Partners:
+    """Gateway, carrier and mailbox as if just started."""
+    _running_partners.reset()
+    return _running_partners
 
 
 @pytest.fixture

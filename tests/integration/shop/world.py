@@ -1,8 +1,9 @@
 """A whole shop for one test: its services, its database, its partners as processes, and a look at what really happened."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 from uuid import UUID, uuid4
 
@@ -53,6 +54,17 @@ class Partners:
     gateway: ProviderProcess
     carrier: ProviderProcess
     mailbox: ProviderProcess
+
+    @classmethod
+    @contextmanager
+    def running(cls, logs: Path) -> Iterator[Self]:
+        """All three, until the end of the block."""
+        with (
+            ProviderProcess.start("gateway", logs) as gateway,
+            ProviderProcess.start("carrier", logs) as carrier,
+            ProviderProcess.start("mailbox", logs) as mailbox,
+        ):
+            yield cls(gateway=gateway, carrier=carrier, mailbox=mailbox)
 
     def reset(self) -> None:
         """In good health, and without history."""
