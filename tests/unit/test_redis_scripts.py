@@ -29,6 +29,7 @@ def test_every_script_is_read_with_its_number_of_keys() -> None:
     assert loaded.library_version in scripts.known_scripts()
 
 
+SAME_TICK = 'if ARGV[10] and ARGV[10] ~= (prevMillis or "") then return -100 end'
 FRESH_TOKEN = "opts['token'] = opts['nextToken'] or token"
 MARK = (
     'addBaseMarkerIfNeeded(markerKey, rcall("EXISTS", keyPrefix .. "wait", keyPrefix .. "prioritized", '
@@ -36,8 +37,11 @@ MARK = (
 )
 
 
-def test_two_scripts_differ_by_one_line_each_and_one_by_one_more() -> None:
-    """What is sent is the official text: two scripts set the marker only when something is left, one of them takes a fresh token."""
+def test_three_scripts_differ_by_a_line_or_two() -> None:
+    """What is sent is the official text: two scripts set the marker only when something is left, one of them takes a fresh token.
+
+    The one that sets a schedule does so only if its tick is the one that the caller saw.
+    """
     loaded = scripts.load_scripts()
     for name, script in zip(scripts.NAMES, loaded_scripts(loaded), strict=True):
         official = scripts.read_script(name).decode().splitlines()
@@ -45,9 +49,10 @@ def test_two_scripts_differ_by_one_line_each_and_one_by_one_more() -> None:
         added = [line.strip() for line in sent if line not in official]
         taken = [line.strip() for line in official if line not in sent]
         finishes, claims = name.startswith("moveToFinished"), name.startswith("moveToActive")
-        assert added == [MARK] * (finishes or claims) + [FRESH_TOKEN] * finishes
+        schedules = name.startswith("addJobScheduler")
+        assert added == [MARK] * (finishes or claims) + [FRESH_TOKEN] * finishes + [SAME_TICK] * schedules
         assert taken == ["addBaseMarkerIfNeeded(markerKey, false)"] * (finishes or claims)
-        assert len(sent) == len(official) + finishes
+        assert len(sent) == len(official) + finishes + schedules
 
 
 def loaded_scripts(loaded: scripts.ScriptSet) -> list[scripts.Script]:
