@@ -42,6 +42,7 @@ class Deduplication:
     keep_last_if_active: bool = False
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job to be added. `data` is JSON text; `timestamp_ms` is when its cause happened, by the engine's clock.

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -92,5 +92,8 @@ class Relay:
     def _observe_lag(self, rows: Sequence[Row]) -> None:
         """How long ago the events were recorded, or due, by the database's clock."""
         now_seconds = self._clock.now().timestamp() + self._ledger.clock_offset_seconds
+        lags: dict[str, list[float]] = defaultdict(list)
         for row in rows:
-            self._metrics.observe(declared.RELAY_LAG, row["queue"], seconds=max(0.0, now_seconds - row["due_seconds"]))
+            lags[row["queue"]].append(max(0.0, now_seconds - row["due_seconds"]))
+        for queue, seconds in lags.items():
+            self._metrics.observe_all(declared.RELAY_LAG, queue, seconds=seconds)

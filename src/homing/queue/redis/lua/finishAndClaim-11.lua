@@ -81,13 +81,17 @@ local function finish(endings, ending)
   rcall("XTRIM", events, "MAXLEN", "~", terms[5] or 10000)
   for _, job in ipairs(ending) do
     local place, id, key, result, mark, made = unpack(job)
-    if mark ~= "" then
-      rcall("HSET", key, "homing", mark)
-    end
     if rcall("LREM", active, -1, id) == 0 then
       endings[place] = -3
+      if mark ~= "" then
+        rcall("HSET", key, "homing", mark)
+      end
     else
-      rcall("HSET", key, "atm", made + 1, "returnvalue", result, "finishedOn", now)
+      if mark == "" then
+        rcall("HSET", key, "atm", made + 1, "returnvalue", result, "finishedOn", now)
+      else
+        rcall("HSET", key, "homing", mark, "atm", made + 1, "returnvalue", result, "finishedOn", now)
+      end
       rcall("XADD", events, "*", "event", "completed", "jobId", id, "returnvalue", result, "prev", "active")
       scores[#scores + 1] = now
       scores[#scores + 1] = id
