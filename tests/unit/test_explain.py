@@ -100,8 +100,8 @@ TABLE: list[tuple[list[Because], Facts, str]] = [
     ([Because.NOT_DELIVERED], facts(event=replace(EVENT, published_at=AGO)), "homing backfill"),
     ([Because.DONE], facts(delivery=replace(PENDING, outcome="done", settled_at=AGO), engine=WAITS), "nothing"),
     ([Because.CANCELLED], facts(delivery=replace(PENDING, outcome="cancelled", settled_at=AGO)), "record its event"),
-    ([Because.DEAD], facts(delivery=DEAD, engine=engine(JobState.FAILED, mark="dead:7")), "homing redrive 7"),
-    ([Because.DEAD], facts(delivery=DEAD, engine=engine(JobState.WAITING, mark="dead:6")), "homing redrive 7"),
+    ([Because.DEAD], facts(delivery=DEAD, engine=engine(JobState.FAILED, mark="dead:7")), "homing redrive --id 7"),
+    ([Because.DEAD], facts(delivery=DEAD, engine=engine(JobState.WAITING, mark="dead:6")), "homing redrive --id 7"),
     ([Because.DEAD], facts(delivery=replace(DEAD, letter=replace(LETTER, closed_as="dismissed"))), "a person decided"),
     ([Because.DEAD], facts(delivery=replace(DEAD, letter=None)), "record its event"),
     (

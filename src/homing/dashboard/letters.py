@@ -1,5 +1,6 @@
 """Which dead letters an address or a form chooses, read strictly and written back. Pure."""
 
+from dataclasses import replace
 from enum import Enum
 from typing import get_args
 
@@ -80,7 +81,7 @@ def fields(chosen: Filter) -> list[tuple[str, str]]:
 
 
 def options(chosen: Filter) -> list[str]:
-    """The filter as a command takes it."""
+    """The filter as `homing redrive` takes it."""
     words = [
         word
         for name, value in fields(chosen)
@@ -88,6 +89,11 @@ def options(chosen: Filter) -> list[str]:
         for word in (f"--{name.replace('_', '-')}", value)
     ]
     return [*words, "--everything"] if chosen.everything else words
+
+
+def listing_options(chosen: Filter) -> list[str]:
+    """The filter as commands take it that list letters: those know no ids."""
+    return options(replace(chosen, ids=None))
 
 
 def describe(chosen: Filter) -> str:

@@ -267,7 +267,7 @@ def _dead(facts: Facts, delivery: DeliveryFacts) -> Iterator[Reason]:
     yield Reason(
         because=Because.DEAD,
         text=f"it died ({letter.kind}: {letter.error})",
-        remedy=f"`homing deadletters show {letter.id}`, then `homing redrive {letter.id}` or dismiss it",
+        remedy=f"`homing deadletters show {letter.id}`, then `homing redrive --id {letter.id}` or dismiss it",
         since=letter.failed_at,
     )
 

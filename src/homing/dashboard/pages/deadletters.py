@@ -52,7 +52,7 @@ async def show_groups(visit: Visit) -> Response:
         groups=groups,
         past=past,
         most=MOST_GROUPS,
-        command_line=visit.command("deadletters", "groups", *letters.options(chosen)),
+        command_line=visit.command("deadletters", "groups", *letters.listing_options(chosen)),
     )
 
 
@@ -76,7 +76,7 @@ async def show_list(visit: Visit) -> Response:
         closed=closed,
         choices=tuple(Closed),
         found=found,
-        command_line=visit.command("deadletters", "list", *letters.options(chosen), *flags),
+        command_line=visit.command("deadletters", "list", *letters.listing_options(chosen), *flags),
     )
 
 

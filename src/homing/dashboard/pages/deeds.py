@@ -1,7 +1,7 @@
 """What is done to jobs: asked first, with how many there are and which, then done with a reason, and answered job by job."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -19,6 +19,9 @@ from homing.queue.browse import JobState
 
 MOST = 10_000
 """Jobs that one deed takes."""
+
+MOST_NAMED = 10
+"""Jobs that a command on a page names one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +108,7 @@ async def redrive(visit: Visit) -> Response:
         fields=[("letter", str(letter)), ("confirmed", "yes")],
         back=visit.job(row["job_id"], row["queue"]),
         subjects=[row["job_id"]],
-        command_line=visit.command("redrive", letter),
+        command_line=visit.command("redrive", "--id", letter),
     )
 
 
@@ -136,7 +139,6 @@ def _ask(
     filters = {} if choice is None else {"all": "yes", **given(choice)}
     chosen = [("id", str(each)) for each in ids] if choice is None else []
     place = [("queue", queue)] if queue and choice is None else []
-    command = visit.command("jobs", name, *(ids[:5] if choice is None else options(choice)))
     return visit.page(
         "confirm.html",
         title=f"{verb.button} {words.count_of(len(ids), 'job')}?",
@@ -148,8 +150,15 @@ def _ask(
         fields=[("confirmed", "yes"), *filters.items(), *chosen, *place],
         back=_back(visit, choice, queue),
         subjects=list(ids),
-        command_line=command,
+        command_line=visit.command("jobs", name, *_words(name, ids, choice)),
     )
+
+
+def _words(name: str, ids: Sequence[JobId], choice: Choice | None) -> Sequence[str]:
+    """The jobs as the command takes them; `-` for more than a line holds, and where a verb knows no filter: it reads ids from its input."""
+    if choice is None or name == "cancel":
+        return ids if choice is None and len(ids) <= MOST_NAMED else ["-"]
+    return options(choice if name == "remove" else replace(choice, state=None))
 
 
 async def _act(visit: Visit, name: str, ids: Sequence[JobId], *, queue: str | None) -> list[Told]:
