@@ -70,7 +70,7 @@ async def test_every_command_that_is_shown_is_one(admin: httpx.AsyncClient, worl
         "/actions?actor=ada&action=redrive&since=2d",
     ]
     shown = [(page, command) for page in pages for command in commands_of(await admin.get(page))]
-    asked = [
+    asked: list[tuple[str, dict[str, str]]] = [
         ("/do/retry", {"id": DEAD_JOB}),
         ("/do/cancel", {"id": PENDING_JOB}),
         ("/do/retry", {"all": "yes", "queue": QUEUE}),
