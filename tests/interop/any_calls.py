@@ -5,14 +5,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from homing.queue.job import Deduplication, KeepRule
+from tests.interop.player import CHILDREN
 
 OF_A_RUN = {"complete", "fail", "retry", "snooze", "release", "extend"}
 """The calls whose first argument is the number of a claimed job."""
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
-_ID = st.sampled_from("abcdefg")
-_CLAIMED = st.integers(0, 4)
+_ID = st.sampled_from("abcdefgpq")
+_CLAIMED = st.integers(0, 7)
 _SAME = [
     Deduplication(id="s"),
     Deduplication(id="s", replace=True),
@@ -39,6 +40,16 @@ def _call(names: list[str], *args: st.SearchStrategy[Any], **terms: st.SearchStr
 
 _ADD = st.builds(lambda job_id, terms, place: ("add", (job_id,), terms | place), _ID, _TERMS, _PLACES)
 _CLAIM = _call(["claim"])
+_CLAIM_CHILD = _call(["claim"], st.just(CHILDREN))
+_FLOW = _call(
+    ["add_flow"],
+    st.sampled_from("pqa"),
+    st.sampled_from("xyz"),
+    st.sampled_from("uvw"),
+    on_failure=st.sampled_from(["fail", "continue", "ignore", "remove"]),
+    priority=st.sampled_from([0, 0, 2]),
+    attempts=st.integers(1, 2),
+)
 _END = _call(["complete", "fail"], _CLAIMED, claims_next=st.booleans())
 
 CALLS: st.SearchStrategy[list[Call]] = st.lists(
@@ -49,6 +60,11 @@ CALLS: st.SearchStrategy[list[Call]] = st.lists(
         _CLAIM,
         _END,
         _END,
+        _END,
+        _FLOW,
+        _CLAIM_CHILD,
+        _CLAIM_CHILD,
+        _call(["remove_children"], st.sampled_from("pqa")),
         _call(["retry", "release", "extend"], _CLAIMED),
         _call(["snooze"], _CLAIMED, st.just(2.0)),
         _call(["promote", "rerun", "remove"], _ID),
@@ -61,5 +77,5 @@ CALLS: st.SearchStrategy[list[Call]] = st.lists(
         _call(["rescue"]),
         _call(["pass_time"], st.just(1.0)),
     ),
-    max_size=25,
+    max_size=30,
 )

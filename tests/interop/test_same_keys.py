@@ -82,6 +82,8 @@ async def play_both(calls: list[Call], process: NodeProcess, redis_url: str, pre
     async with both(node, redis_url, node.prefix) as players:
         for player in players:
             for call, args, terms in calls:
+                if call == "add_flow" and any(map(player.knows, args)):
+                    continue  # BullMQ's flows take no job that is there already
                 if call not in OF_A_RUN:
                     await player.play(call, *args, **terms)
                 elif player.claimed:

@@ -107,15 +107,14 @@ class Theirs(Player):
         due_ms = self.now_ms + round(delay_hours * HOUR_MS)
         snoozed = await self._guarded(job.call("moveToDelayed", due_ms, job.fields["token"]))
         if snoozed[0]:
-            self._wake()
+            self._wake(job.fields["queue"])
         return snoozed
 
     async def release(self, which: int) -> Any:
         job = self.claimed[which]
         released = await self._guarded(job.call("moveToWait", job.fields["token"]))
         if released[0]:  # beyond BullMQ, ours takes the start back and wakes others also for a job with a priority
-            self.client.hincrby(f"{self.prefix}:{QUEUE}:{job.fields['id']}", "ats", -1)
-            self._wake()
+            self._refund(job)
         return released
 
     async def extend(self, which: int) -> Any:
@@ -150,8 +149,7 @@ class Theirs(Player):
         job = self.claimed[which]
         held, _ = await self._guarded(job.call("moveToWaitingChildren", job.fields["token"]))
         if held:  # beyond BullMQ, ours takes the start back, and its slot is free
-            self.client.hincrby(f"{self.prefix}:{QUEUE}:{job.fields['id']}", "ats", -1)
-            self._wake()
+            self._refund(job)
         return (held, None)
 
     async def remove_children(self, parent: str) -> Any:
@@ -232,6 +230,11 @@ class Theirs(Player):
     async def throttle(self, hours: float) -> Any:
         await self.queue.call("rateLimit", round(hours * HOUR_MS))
 
+    def _refund(self, job: Made) -> None:
+        queue = job.fields["queue"]
+        self.client.hincrby(f"{self.prefix}:{queue}:{job.fields['id']}", "ats", -1)
+        self._wake(queue)
+
     def _wake(self, queue: str = QUEUE) -> None:
         """What ours does beyond BullMQ, so that workers look at new terms."""
         self.client.zadd(f"{self.prefix}:{queue}:marker", {"0": 0})
@@ -242,10 +245,9 @@ class Theirs(Player):
             END, self.workers[job.fields["queue"]], job, method, first, job.fields["token"], claims_next
         )
         ended = await self._guarded(ending)
-        if (
-            ended[0] and not claims_next
-        ):  # the slot that is free now may be what a bounded queue's other workers wait for
-            self._wake()
+        if ended[0] and not claims_next:
+            # The slot that is free now may be what other workers of a bounded queue wait for.
+            self._wake(job.fields["queue"])
         return ended
 
     async def _guarded(self, call: Any) -> Any:
