@@ -91,8 +91,13 @@ class OpenTransaction:
         return rows[0] if rows else None
 
     async def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
-        result = await self._connection.execute(_clause(statement), statement_values(statement, values))
-        return [dict(row) for row in result.mappings()] if result.returns_rows else []
+        """Our own statements need nothing of SQLAlchemy but its connection: where the driver is known, they go to it as they are."""
+        if self._connection.dialect.driver == "asyncpg":
+            result = await self._connection.exec_driver_sql(statement.numbered, statement.arguments(values))
+        else:
+            result = await self._connection.execute(_clause(statement), statement_values(statement, values))
+        names = list(result.keys()) if result.returns_rows else []
+        return [dict(zip(names, row, strict=True)) for row in result] if names else []
 
     async def flush(self) -> None:
         await self.session.flush()
