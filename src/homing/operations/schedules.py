@@ -60,7 +60,8 @@ class ScheduleLine:
     """One schedule. `upcoming`: its next ticks, none while it is paused or when it is over; the first may be late, and then waits for a worker.
 
     `by_code`: code declared it; otherwise somebody made it in the engine. `declared`: a live worker has it in its code; `orphaned`: live workers
-    serve its queue and none of them has it any more. `held`: whether the engine has it; `None` when it could not be asked, and `upcoming` is as it was seen last.
+    serve its queue and none of them has it any more. `held`: whether the engine has it; `None` when it could not be asked, and `upcoming` is as it
+    was seen last.
     """
 
     queue: str

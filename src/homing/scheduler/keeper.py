@@ -66,8 +66,8 @@ class Keeper:
     async def restore(self, queue: str) -> None:
         """Give an engine that forgot its schedules back, before the ledger hears of its new data.
 
-        The last tick whose time has come since the ledger saw one runs late, once: whether it had run before is for the inbox to know. What the engine refuses is said,
-        and tried again at every look; it keeps no job of the queue from coming back.
+        The last tick whose time has come since the ledger saw one runs late, once: whether it had run before is for the inbox to know. What the
+        engine refuses is said, and tried again at every look; it keeps no job of the queue from coming back.
         """
         try:
             await self._restore(queue)
