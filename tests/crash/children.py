@@ -86,12 +86,14 @@ class Child:
             wait_until(lambda: self.code is not None, what=f"process {self.pid} is gone")
 
 
+WHOLE_APP, LEAST_APP = "tests.crash.app:app", "tests.crash.least_app:app"
+
+
 class Children:
     """Starts processes of one app on one database, one engine and one prefix."""
 
-    app = "tests.crash.app:app"
-
-    def __init__(self, database_url: str, redis_url: str, prefix: str, folder: Path) -> None:
+    def __init__(self, database_url: str, redis_url: str, prefix: str, folder: Path, app: str = WHOLE_APP) -> None:
+        self.app = app
         self._urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HOMING_PREFIX": prefix}
         self._folder = folder
         self.started: list[Child] = []
@@ -113,9 +115,9 @@ class Children:
 
 
 @contextmanager
-def children(database_url: str, redis_url: str, prefix: str, folder: Path) -> Iterator[Children]:
+def children(database_url: str, redis_url: str, prefix: str, folder: Path, app: str = WHOLE_APP) -> Iterator[Children]:
     """Every process that was started is gone at the end."""
-    started = Children(database_url, redis_url, prefix, folder)
+    started = Children(database_url, redis_url, prefix, folder, app)
     try:
         yield started
     finally:

@@ -9,8 +9,8 @@ import pytest
 
 from homing import Event, record
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
-from tests.crash.app import TABLES
-from tests.crash.children import Children, children
+from tests.crash.children import WHOLE_APP, Children, children
+from tests.crash.least_app import TABLES
 from tests.crash.shop_processes import IN_A_HURRY, Workers, environment_of
 from tests.integration.shop.world import Partners, World
 from tests.own_servers import fresh_ledger, own_postgres, own_valkey, ready_valkey
@@ -66,9 +66,12 @@ class Scene:
 
 
 @pytest.fixture
-def processes(database_url: str, redis_url: str, redis_prefix: str, tmp_path: Path) -> Iterator[Children]:
-    """Processes on the shared servers."""
-    with children(database_url, redis_url, redis_prefix, tmp_path) as started:
+def processes(
+    request: pytest.FixtureRequest, database_url: str, redis_url: str, redis_prefix: str, tmp_path: Path
+) -> Iterator[Children]:
+    """Processes on the shared servers, of the app that the module of the test names as `APP`."""
+    app = getattr(request.module, "APP", WHOLE_APP)
+    with children(database_url, redis_url, redis_prefix, tmp_path, app) as started:
         yield started
 
 

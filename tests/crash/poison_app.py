@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from homing import Event, Homing, Job, Provider, Retry, Transaction, backoff
 from homing.durations import milliseconds
-from tests.crash.app import GATE_SECONDS, Notes
+from tests.crash.least_app import GATE_SECONDS, Notes
 from tests.waiting import wait_until
 
 

@@ -10,11 +10,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from homing import Event
-from tests.crash.app import Asked
-from tests.crash.children import Child, Children
+from tests.crash.children import LEAST_APP, Child, Children
 from tests.crash.conftest import Scene
+from tests.crash.least_app import AskedLeast
 from tests.waiting import until
 
+APP = LEAST_APP
 SERVED = {"HOMING_HTTP_ADDRESS": "127.0.0.1:0"}
 
 
@@ -60,14 +61,14 @@ async def test_verdict_is_red_soon_after_the_relay_stands_still(processes: Child
     await relay.ready()
     await worker.ready()
     endpoint = Endpoint(worker)
-    await scene.record(Asked())
+    await scene.record(AskedLeast())
     await scene.settled()
     await until(lambda: endpoint.document("/verdict")["level"] == "flowing", 10, "work flows")
     relay.signal(signal.SIGSTOP)
-    await scene.record(Asked(), Unheard())
+    await scene.record(AskedLeast(), Unheard())
     await until(lambda: endpoint.status("/verdict") == 503, 15, "the verdict is red")
     stalled, *others = endpoint.document("/verdict")["reasons"]
-    assert "topic crash.once: 1 events wait to be routed" in stalled["text"]
+    assert "topic crash.least: 1 events wait to be routed" in stalled["text"]
     assert f"the relay in process {relay.pid}" in stalled["remedy"]
     (unheard,) = [reason for reason in others if "crash.unheard" in reason["text"]]
     assert "deploy the workers whose code handles it" in unheard["remedy"]
@@ -81,7 +82,7 @@ async def test_several_workers_have_one_endpoint(processes: Children, scene: Sce
     supervisor = processes.worker("--processes", "2", **SERVED)
     await supervisor.says("health and metrics at")
     endpoint = Endpoint(supervisor)
-    await until(lambda: endpoint.total("homing_worker_slots") == 2 * 8, 60, "both workers count")
+    await until(lambda: endpoint.total("homing_worker_slots") == 2 * 4, 60, "both workers count")
     await until(lambda: "homing_queue_jobs" in endpoint.names(), 20, "one of them has looked")
     assert len(endpoint.names()) == len(set(endpoint.names()))
     await until(lambda: endpoint.document("/readyz") == {"ready": True, "reasons": []}, 10, "all of them are ready")
@@ -89,17 +90,17 @@ async def test_several_workers_have_one_endpoint(processes: Children, scene: Sce
     turns = "homing_event_loop_lag_seconds_count"
     await until(lambda: endpoint.total(turns) >= 4, 20, "turns are counted")
     counted = endpoint.total(turns)
-    await scene.record(Asked())
+    await scene.record(AskedLeast())
     await until(lambda: endpoint.total("homing_job_runs_total") == 1, 20, "a run is counted, whoever ran it")
     routing, other = sorted(
         psutil.Process(supervisor.pid).children(), key=lambda child: "--no-relay" in child.cmdline()
     )
     other.kill()
     await supervisor.says("ended with -9")
-    await until(lambda: endpoint.total("homing_worker_slots") == 8, 5, "the slots of the dead one are gone")
+    await until(lambda: endpoint.total("homing_worker_slots") == 4, 5, "the slots of the dead one are gone")
     assert endpoint.total(turns) >= counted
     assert endpoint.status("/livez") == endpoint.status("/readyz") == 200
-    await scene.record(Asked(gate="hold"))
+    await scene.record(AskedLeast(gate="hold"))
     await scene.reached("runs", 2)
     supervisor.signal(signal.SIGTERM)
     await until(lambda: endpoint.status("/readyz") == 503, 10, "it drains")

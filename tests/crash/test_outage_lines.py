@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey
-from tests.crash.app import TABLES, AskedLeast
-from tests.crash.children import Child, Children, children
+from tests.crash.children import LEAST_APP, Child, Children, children
 from tests.crash.conftest import Scene
+from tests.crash.least_app import TABLES, AskedLeast
 from tests.waiting import until
 
 AWAY_SECONDS = 3.0
@@ -24,7 +24,7 @@ MAIN, WAITING, LEASES = "homing", "homing-wait", "homing-leases"
 @pytest.fixture
 def on_mortal(mortal_database_url: str, mortal_valkey: EmbeddedValkey, tmp_path: Path) -> Iterator[Children]:
     """Processes on servers that the test takes away."""
-    with children(mortal_database_url, mortal_valkey.url(), "mortal", tmp_path) as started:
+    with children(mortal_database_url, mortal_valkey.url(), "mortal", tmp_path, LEAST_APP) as started:
         yield started
 
 

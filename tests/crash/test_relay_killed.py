@@ -5,11 +5,13 @@ from pathlib import Path
 from redis import Redis
 
 from homing.queue.redis.keys import QueueKeys
-from tests.crash.app import AskedLeast
-from tests.crash.children import Children, children
+from tests.crash.children import LEAST_APP, Children, children
 from tests.crash.conftest import Scene
+from tests.crash.least_app import AskedLeast
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
+
+APP = LEAST_APP
 
 
 async def test_relay_killed_between_commit_and_dispatch(
@@ -18,7 +20,7 @@ async def test_relay_killed_between_commit_and_dispatch(
     """The deliveries are committed, their jobs were never added, the relay is gone: another one finds and dispatches them."""
     port = int(redis_url.rpartition(":")[2].partition("/")[0])
     async with TcpProxy(port) as proxy:
-        with children(database_url, proxy.url(redis_url), redis_prefix, tmp_path) as doomed:
+        with children(database_url, proxy.url(redis_url), redis_prefix, tmp_path, LEAST_APP) as doomed:
             relay = doomed.relay()
             await relay.ready()
             proxy.silence()
@@ -30,7 +32,7 @@ async def test_relay_killed_between_commit_and_dispatch(
     await scene.sql.execute(  # what half a minute does, and the ten seconds of the dead relay's right to sweep
         "WITH due AS (UPDATE homing.deliveries SET check_at = now()) UPDATE homing.queues SET sweeper_until = now()"
     )
-    with children(database_url, redis_url, redis_prefix, tmp_path) as others:
+    with children(database_url, redis_url, redis_prefix, tmp_path, LEAST_APP) as others:
         await others.worker().ready()
         await scene.settled()
     assert await scene.count("effects") == 5

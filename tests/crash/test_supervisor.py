@@ -12,11 +12,12 @@ import psutil
 import pytest
 
 from homing.processes.supervisor import LONGEST_PAUSE_SECONDS, pause_after, shell_code
-from tests.crash.app import Asked, AskedLeast
-from tests.crash.children import Child, Children
+from tests.crash.children import LEAST_APP, Child, Children
 from tests.crash.conftest import Scene
+from tests.crash.least_app import AskedLeast
 from tests.waiting import until
 
+APP = LEAST_APP
 WORKERS = 2
 
 ADOPTS = """
@@ -62,7 +63,7 @@ async def test_killed_worker_is_replaced_and_its_job_is_done(processes: Children
     supervisor = processes.worker("--processes", "2")
     workers = await ready(supervisor)
     assert len(workers) == WORKERS
-    await scene.record(Asked(gate="hold"))
+    await scene.record(AskedLeast(gate="hold"))
     await scene.reached("runs", 1)
     pid = await scene.sql.fetchval("SELECT pid FROM runs")
     (victim,) = [worker for worker in workers if worker.pid == pid]
