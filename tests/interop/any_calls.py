@@ -10,6 +10,9 @@ from tests.interop.player import CHILDREN
 OF_A_RUN = {"complete", "fail", "retry", "snooze", "release", "extend"}
 """The calls whose first argument is the number of a claimed job."""
 
+ONLY_NEW = {"add_flow", "schedule"}
+"""The calls that are left out where one of their names is known: BullMQ's flows take no job that is there, and it makes ticks anew."""
+
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 _ID = st.sampled_from("abcdefgpq")
@@ -76,6 +79,8 @@ CALLS: st.SearchStrategy[list[Call]] = st.lists(
         _call(["expire"], _KEYS),
         _call(["rescue"]),
         _call(["pass_time"], st.just(1.0)),
+        _call(["schedule"], st.sampled_from(["s1", "s2"]), every_hours=st.sampled_from([1.0, 2.0])),
+        _call(["schedule"], st.sampled_from(["s1", "s2"]), cron=st.just("30 * * * *"), attempts=st.integers(1, 2)),
     ),
     max_size=30,
 )

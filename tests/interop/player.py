@@ -62,9 +62,10 @@ class Player(ABC):
         told = f"{call} {args} {terms}"
         self.story.append(Moment(told, answer, self._look()))
 
-    def knows(self, job_id: str) -> bool:
-        """Whether a job of this id was left by the last call."""
-        return bool(self.story) and any(job_id in keys for keys in self.story[-1].keys.values())
+    def knows(self, name: str) -> bool:
+        """Whether the last call left a job or a schedule of this name."""
+        left = self.story[-1].keys.values() if self.story else ()
+        return any(name in keys or f"repeat:{name}" in keys for keys in left)
 
     def _look(self) -> dict[str, QueueKeys]:
         return {queue: queue_keys(self.client, self.prefix, queue) for queue in QUEUES}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from redis import Redis
 
-from tests.interop.any_calls import CALLS, OF_A_RUN, Call
+from tests.interop.any_calls import CALLS, OF_A_RUN, ONLY_NEW, Call
 from tests.interop.node import Node, NodeProcess
 from tests.interop.ours import ClockedEngine, Ours
 from tests.interop.player import QUEUES
@@ -82,8 +82,8 @@ async def play_both(calls: list[Call], process: NodeProcess, redis_url: str, pre
     async with both(node, redis_url, node.prefix) as players:
         for player in players:
             for call, args, terms in calls:
-                if call == "add_flow" and any(map(player.knows, args)):
-                    continue  # BullMQ's flows take no job that is there already
+                if call in ONLY_NEW and any(map(player.knows, args)):
+                    continue
                 if call not in OF_A_RUN:
                     await player.play(call, *args, **terms)
                 elif player.claimed:
