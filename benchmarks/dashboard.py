@@ -62,7 +62,11 @@ async def addresses(url: str, waiting: list[str]) -> dict[str, str]:
             for state in ("unpublished", "scheduled", "unroutable", "parked")
         },
         "dead letters by cause": "/deadletters",
+        "dead letters one by one": "/deadletters/list",
+        "dead letters, of an error that none has": "/deadletters/list?error_text=nowhere",
         "dead letter": f"/deadletters/{death['id']}",
+        "campaigns": "/deadletters/campaigns",
+        "dry run of a campaign of all": "/deadletters/redrive",
         "schedules": "/schedules",
         "flows": "/flows",
         "workers": "/workers",

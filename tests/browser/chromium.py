@@ -9,7 +9,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-WAIT_MS = 30_000
+WAIT_MS = 60_000
 """How long an expectation may take to come true: far longer than it does."""
 
 

@@ -24,6 +24,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+expect.set_options(timeout=WAIT_MS)
+
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("SCREENSHOTS", HERE.parents[1] / ".homing" / "screenshots"))
 
@@ -93,7 +95,8 @@ async def visiting(browser: Browser, stage: Stage, name: str, *, narrow: bool = 
         await page.get_by_label("Name").fill(name)
         await page.get_by_label("Password").fill(PASSWORD)
         await page.get_by_role("button", name="Log in").click()
-        await expect(page.get_by_role("heading", name="Overview")).to_be_visible(timeout=WAIT_MS)
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.wait_for_load_state()  # its scripts have run
         yield page
         assert complaints == []
     finally:
@@ -113,11 +116,11 @@ async def test_a_failed_job_is_found_read_redriven_and_seen_to_complete(browser:
         await page.get_by_role("link", name="Jobs", exact=False).first.click()
         await page.get_by_role("link", name=re.compile("^failed")).click()
         await page.locator("tr", has_text=job_id).get_by_role("link").first.click()
-        await expect(page.locator(".verdict")).to_contain_text("card_declined", timeout=WAIT_MS)
+        await expect(page.locator(".verdict")).to_contain_text("card_declined")
         await page.get_by_role("button", name="Redrive…").click()
         await expect(page.locator(".figure")).to_have_text("1 delivery")
         await confirm(page, "Redrive", "the card was replaced")
-        await expect(page.locator(".verdict .state")).to_have_text("done", timeout=WAIT_MS)
+        await expect(page.locator(".verdict .state")).to_have_text("done")
         assert ".2.payments.capture" in page.url
         await page.goto("/actions")
         await expect(page.locator("tbody tr").first).to_contain_text("the card was replaced")
@@ -129,26 +132,26 @@ async def test_a_queue_is_paused_and_resumed(browser: Browser, stage: Stage) -> 
     async with visiting(browser, stage, "operator") as page:
         await page.goto("/queues/mail")
         await confirm(page, "Pause mail", "the provider is down")
-        await expect(page.locator(".held")).to_contain_text("paused", timeout=WAIT_MS)
+        await expect(page.locator(".held")).to_contain_text("paused")
         await page.goto("/queues")
         await expect(page.locator("tr", has_text="mail").locator(".state.paused")).to_be_visible()
         await page.goto("/queues/mail")
         await confirm(page, "Resume mail", "it is back")
-        await expect(page.locator(".held")).to_contain_text("Nothing holds it back", timeout=WAIT_MS)
+        await expect(page.locator(".held")).to_contain_text("Nothing holds it back")
 
 
 async def test_fifty_letters_are_redriven_with_a_canary(browser: Browser, stage: Stage) -> None:
     """A group, its dry run, a canary of five, and a bar that fills by itself until all fifty are done."""
     await stage.bury(50, "fifty")
     async with visiting(browser, stage, "operator") as page:
-        await page.goto("/deadletters")
-        await page.locator("tr", has_text="50").get_by_role("link", name="Redrive…").click()
+        await page.goto("/deadletters?fingerprint=fifty")
+        await page.locator("tbody tr").get_by_role("link", name="Redrive…").click()
         await expect(page.locator(".figure")).to_have_text("50 letters")
         await page.get_by_label("Canary").fill("5")
         await page.get_by_label("Rate").fill("1000")
         await confirm(page, "Redrive 50 letters", "the gateway is back")
-        await expect(page.locator(".verdict .state")).to_have_text("finished", timeout=2 * WAIT_MS)
-        await expect(page.locator(".legend .good")).to_have_text("50 done", timeout=WAIT_MS)
+        await expect(page.locator(".verdict .state")).to_have_text("finished")
+        await expect(page.locator(".legend .good")).to_have_text("50 done")
         await expect(page.locator("dl.list")).to_contain_text("5 letters, passed")
     assert (
         await stage.system.sql.fetchval(
@@ -184,6 +187,7 @@ async def test_the_keyboard_is_enough(browser: Browser, stage: Stage) -> None:
         await page.keyboard.press("g")
         await page.keyboard.press("d")
         await expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
+        await page.wait_for_load_state()
         await page.keyboard.press("j")
         await expect(page.locator("tr.at")).to_have_count(1)
         await page.keyboard.press("Enter")
@@ -193,6 +197,7 @@ async def test_the_keyboard_is_enough(browser: Browser, stage: Stage) -> None:
         await page.keyboard.type("topic:order.placed number=1")
         await page.keyboard.press("Enter")
         await expect(page.locator("tbody tr", has_text=CAPTURE).first).to_be_visible()
+        await page.wait_for_load_state()
         await page.locator("main").focus()
         await page.keyboard.press("?")
         await expect(page.get_by_role("dialog")).to_be_visible()
@@ -207,15 +212,15 @@ async def test_the_keyboard_is_enough(browser: Browser, stage: Stage) -> None:
 async def test_a_hidden_tab_rests(browser: Browser, stage: Stage) -> None:
     """While nobody can see it a page listens to nothing; when it is shown again it is live, and new at once."""
     async with visiting(browser, stage, "viewer") as page:
-        await expect(page.locator("#pulse")).to_have_text("live", timeout=WAIT_MS)
+        await expect(page.locator("#pulse")).to_have_text("live")
         viewers = stage.dashboard.live.viewers
         await page.evaluate(HIDE, True)
         await expect(page.locator("#pulse")).to_have_text("paused")
         await until(lambda: stage.dashboard.live.viewers < viewers, 30, "the stream has ended")
         await page.evaluate("document.getElementById('live').dataset.old = 'yes'")
         await page.evaluate(HIDE, False)
-        await expect(page.locator("#live:not([data-old])")).to_be_visible(timeout=WAIT_MS)
-        await expect(page.locator("#pulse")).to_have_text("live", timeout=WAIT_MS)
+        await expect(page.locator("#live:not([data-old])")).to_be_visible()
+        await expect(page.locator("#pulse")).to_have_text("live")
 
 
 @pytest.mark.timeout(300)
