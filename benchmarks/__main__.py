@@ -2,7 +2,7 @@
 
     python -m benchmarks [NAME …]
 
-Those that take long or fill millions of rows run only by name: `direct` (three minutes), `route` (two minutes, 4 GB of disk), `backlog` (three minutes, 3 GB of memory),
+Those that take long or fill millions of rows run only by name: `effects` (two minutes), `direct` (three minutes), `route` (two minutes, 4 GB of disk), `backlog` (three minutes, 3 GB of memory),
 `jobs` (three minutes, 2 GB of memory) and `dashboard` (ten minutes, 5 GB of disk, 2 GB of memory). For their
 options run them by themselves, as in `python -m benchmarks.route --quick`.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 NAMES = ("recording", "latency", "orders", "engine")
-LONG = ("direct", "route", "backlog", "jobs", "dashboard")
+LONG = ("effects", "direct", "route", "backlog", "jobs", "dashboard")
 
 
 def main() -> int:
