@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import asyncpg
+import httpx
 import psutil
 import pytest
 
@@ -88,7 +89,7 @@ def dev(folder: Folder) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def start(*arguments: str, **variables: str) -> Child:
-            command = ["dev", *arguments]
+            command = ["dev", *([] if "HOMING_DASHBOARD_ADDRESS" in variables else ["--no-dashboard"]), *arguments]
             child = Child("jobs:app", command, environment(variables), folder.path.parent / "dev.log", cwd=folder.path)
             stack.callback(end, child)
             return child
@@ -131,13 +132,17 @@ async def ask(database_url: str) -> None:
 
 
 async def test_one_command_is_enough(dev: Start, folder: Folder) -> None:
-    """Without any URL: servers start, tables are made, an event recorded at the printed URL is handled; Ctrl-C ends all, and the data stays."""
-    child = dev()
+    """Without any URL: servers start, tables are made, an event recorded at the printed URL is handled, a page shows it; Ctrl-C ends all, and the data stays."""
+    child = dev(HOMING_DASHBOARD_ADDRESS="127.0.0.1:0")
     await child.says("worker ready, relay included", 60)
     (url,) = re.findall(r"export DATABASE_URL='?(\S+?)'?\n", child.log)
     assert "export REDIS_URL=" in child.log
     await ask(url)
     await folder.noted("1 first")
+    await child.says("the dashboard is at http://127.0.0.1:", 60)
+    (pages,) = re.findall(r"the dashboard is at (http://127\.0\.0\.1:\d+/)", child.log)
+    async with httpx.AsyncClient() as client:
+        assert "questions" in (await client.get(f"{pages}queues")).text
     processes = below(child)
     assert any("postgres" in process.name() for process in processes)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does

@@ -29,7 +29,15 @@ class ServePages(Protocol):
     """`homing.dashboard.serving.serve_pages`: serves until it is told to stop."""
 
     def __call__(
-        self, settings: Settings, *, name: str, local: str, users: Path | None, address: str, prefix: str
+        self,
+        settings: Settings,
+        *,
+        name: str,
+        local: str,
+        users: Path | None,
+        address: str,
+        prefix: str,
+        supervised: bool,
     ) -> None: ...
 
 
@@ -55,6 +63,7 @@ def dashboard_verb(
         typer.Option(help="Put somebody into that file, with a password that is asked for, and end.", metavar="NAME"),
     ] = None,
     role: Annotated[RoleName, typer.Option(help="What somebody who is added may do.")] = RoleName.VIEWER,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Serve pages that show what happens, and let people steer it. On this machine alone, unless users or a token keep it closed."""
     session = session_of(context)
@@ -71,6 +80,7 @@ def dashboard_verb(
         users=file,
         address=_address(settings, host, port),
         prefix=settings.dashboard_prefix if prefix is None else prefix,
+        supervised=supervised,
     )
 
 

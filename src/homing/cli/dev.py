@@ -1,6 +1,7 @@
 """`homing dev`: everything that an app needs to run on the machine of whoever writes it, by one command."""
 
 import asyncio
+import importlib.util
 import os
 import shlex
 import sys
@@ -28,7 +29,15 @@ PRODUCTION = "production"
 class Develop(Protocol):
     """`homing.processes.dev.develop`: runs until it is told to stop, and returns the exit code."""
 
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str], *, module: str, reload: bool) -> int: ...
+    def __call__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        module: str,
+        reload: bool,
+        beside: Sequence[str] | None,
+    ) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,7 @@ def dev_verb(
     *,
     app: Annotated[str | None, typer.Option(help="The app object, as module:attribute.", metavar="MODULE:ATTR")] = None,
     no_reload: Annotated[bool, typer.Option("--no-reload", help="Leave the worker alone when a file changes.")] = False,
+    no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Serve no pages beside it.")] = False,
 ) -> None:
     """Run everything while you write handlers. Makes the tables, starts servers in .homing of this folder where no URL is set, and starts the worker again when a file changes."""
     session = session_of(context)
@@ -59,8 +69,18 @@ def dev_verb(
         applied = asyncio.run(_migrate(settings))
         _report(session, opened, applied)
         command = [sys.executable, "-m", "homing", *session.arguments(), "worker", "--supervised"]
-        code = develop(command, environment, module=module, reload=not no_reload)
+        beside = None if no_dashboard or not _has_dashboard() else _dashboard(session)
+        code = develop(command, environment, module=module, reload=not no_reload, beside=beside)
     raise typer.Exit(code)
+
+
+def _dashboard(session: Session) -> list[str]:
+    return [sys.executable, "-m", "homing", *session.arguments(), "dashboard", "--supervised"]
+
+
+def _has_dashboard() -> bool:
+    """Whether the packages of the pages are installed: whoever develops can do without."""
+    return all(importlib.util.find_spec(name) is not None for name in ("argon2", "itsdangerous", "jinja2", "uvicorn"))
 
 
 def _refuse_production(settings: Settings) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import ipaddress
 import logging
+import signal
 import socket
+import sys
 from pathlib import Path
 from types import FrameType
 
@@ -23,8 +25,20 @@ CLOSING_SECONDS = 3
 """How long requests may take to end after the order to stop."""
 
 
-def serve_pages(settings: Settings, *, name: str, local: str, users: Path | None, address: str, prefix: str) -> None:
-    """Serve until SIGINT or SIGTERM. `local`: who everybody on this machine is, where nobody has to log in."""
+def serve_pages(
+    settings: Settings,
+    *,
+    name: str,
+    local: str,
+    users: Path | None,
+    address: str,
+    prefix: str,
+    supervised: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM. `local`: who everybody on this machine is, where nobody has to log in.
+
+    `supervised`: whoever started it holds its stdin, and it ends with that.
+    """
     dashboard = Dashboard(
         settings,
         name=name,
@@ -34,7 +48,7 @@ def serve_pages(settings: Settings, *, name: str, local: str, users: Path | None
         trace_url=settings.dashboard_trace_url,
     )
     host, _, port = address.rpartition(":")
-    serve(dashboard, host, int(port))
+    serve(dashboard, host, int(port), supervised=supervised)
 
 
 def access_of(settings: Settings, users: Path | None, local: str) -> Access:
@@ -70,8 +84,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(dashboard: Dashboard, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM."""
+def serve(dashboard: Dashboard, host: str, port: int, *, supervised: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM, or the end of stdin for one that is supervised."""
     require_closed(host, dashboard.desk.access)
     config = uvicorn.Config(
         dashboard,
@@ -86,17 +100,21 @@ def serve(dashboard: Dashboard, host: str, port: int) -> None:
         timeout_graceful_shutdown=CLOSING_SECONDS,
         h11_max_incomplete_event_size=64 * 1024,
     )
-    asyncio.run(_Server(config, dashboard).serve())
+    asyncio.run(_Server(config, dashboard, supervised=supervised).serve())
 
 
 class _Server(uvicorn.Server):
     """Lets the viewers of a stream go first, so that the end does not wait for them."""
 
-    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard, *, supervised: bool) -> None:
         super().__init__(config)
         self._dashboard = dashboard
+        self._supervised = supervised
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._supervised:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))  # our handlers are in place
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._obey)
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
@@ -104,6 +122,12 @@ class _Server(uvicorn.Server):
                 shown = f"[{host}]" if ":" in host else host
                 log.info("the dashboard is at http://%s:%s%s/", shown, port, self._dashboard.prefix)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the library calls it
+        """The first signal stops in good order, with 0; the second one waits for nobody."""
         self._dashboard.desk.lookout.leave()
-        super().handle_exit(sig, frame)
+        self.force_exit, self.should_exit = self.should_exit, True
+
+    def _obey(self) -> None:
+        """An order, or the end of whoever gives them."""
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self.handle_exit(signal.SIGTERM, None)

@@ -36,7 +36,7 @@ class Developing:
 
     The worker is a child that obeys the pipe at its stdin. Before each new start the old one is told to stop soon: runs that do not end
     within a second are given back and spend no attempt. When this process is killed, the pipe ends, and the worker stops in good order.
-    A web process that shows what runs would be a second `Place` here, which no change of the app starts again.
+    `beside` is the command of a process that shows what runs: no change of the app starts it again, and its end ends nothing else.
     """
 
     def __init__(
@@ -45,8 +45,11 @@ class Developing:
         environment: Mapping[str, str],
         sources: Sources | None,
         clock: Clock | None = None,
+        *,
+        beside: Sequence[str] | None = None,
     ) -> None:
         self._worker = Place(1, command)
+        self._beside = None if beside is None else Place(2, beside)
         self._environment = environment
         self._sources = sources
         self._clock = clock or SystemClock()
@@ -62,15 +65,19 @@ class Developing:
     def run(self) -> int:
         """Run until a stop has ended; the exit code: 0, 75 where the worker had to be killed, 130 or 143 after a second signal."""
         with woken_by_signals(self._signals.append) as wakeup:
+            if self._beside is not None:
+                self._beside.start(self._clock.monotonic(), self._environment)
             while True:
                 now = self._clock.monotonic()
                 self._note_end(now)
+                self._note_end_beside(now)
                 self._obey(now)
                 if self._leaving and self._worker.pid is None:
                     break
                 self._look(now)
                 self._start(now)
                 self._sleep(wakeup)
+        self._end_beside()
         return 128 + self._signals[-1] if len(self._signals) > 1 else self._code
 
     # ── The worker ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -102,6 +109,21 @@ class Developing:
         if self._worker.pid is not None and not self._stopping:
             self._stopping, self._kill_at = True, now + self._patience_seconds
             self._worker.order_stop(ORDER_TO_STOP_SOON)
+
+    # ── What stands beside it ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _note_end_beside(self, now: float) -> None:
+        if self._beside is not None and (code := self._beside.exit_code()) is not None:
+            self._beside.ended(code, now)
+            self._beside = None
+            if not self._leaving:
+                log.warning("the dashboard ended with %d and is not started again; everything else goes on", code)
+
+    def _end_beside(self) -> None:
+        """Nothing of it is worth waiting for."""
+        if self._beside is not None:
+            self._beside.kill()
+            self._beside = None
 
     # ── What comes from outside ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,10 +160,20 @@ class Developing:
             os.read(wakeup, 4096)
 
 
-def develop(command: Sequence[str], environment: Mapping[str, str], *, module: str, reload: bool) -> int:
-    """Run the worker of `command` until SIGINT or SIGTERM, `reload`ed when a file of the app in `module` changes; the exit code."""
+def develop(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    module: str,
+    reload: bool,
+    beside: Sequence[str] | None = None,
+) -> int:
+    """Run the worker of `command` until SIGINT or SIGTERM, `reload`ed when a file of the app in `module` changes; the exit code.
+
+    `beside`: the command of the dashboard, which ends with it.
+    """
     sources = Sources(roots_of(module)) if reload else None
-    return Developing(command, environment, sources).run()
+    return Developing(command, environment, sources, beside=beside).run()
 
 
 def may_pass(code: int) -> bool:
