@@ -80,12 +80,16 @@ class Job:
         self._tell("line", str(line)[:LONGEST_LINE])
 
 
+ParameterKind = Literal["transaction", "job", "flow", "resource"]
+"""What fills a parameter of a handler: its transaction, the view of its job, the children of it, or a resource of the application."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a handler besides the event: what fills it is decided by its type, never by its name."""
 
     name: str
-    kind: Literal["transaction", "job", "flow", "resource"]
+    kind: ParameterKind
     type: Any
 
 
@@ -127,6 +131,10 @@ class Handler:
     def takes_flow(self) -> bool:
         """Whether it may wait for children."""
         return any(parameter.kind == "flow" for parameter in self.parameters)
+
+    def takes(self, kind: ParameterKind) -> bool:
+        """Whether one of its parameters is of this kind."""
+        return bool(self.parameters) and any(parameter.kind == kind for parameter in self.parameters)
 
     def result_of_one(self, value: Any) -> Any:
         """The result of the one event that it was called with, from what it returned: a batch handler returns one per event."""

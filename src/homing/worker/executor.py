@@ -149,7 +149,7 @@ class Executor:
         run = slot.run
         if run is not None:
             run.span = self._spans.start(run)
-            if any(parameter.kind == "job" for parameter in run.handler.parameters):
+            if run.handler.takes("job"):
                 run.notes = slot.notes = Notes(self._engine, run.job.lease)
         return run
 

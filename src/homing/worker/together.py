@@ -47,7 +47,7 @@ def is_plain(run: Run) -> bool:
         and handler.guarantee == "at least once"
         and handler.batch is None
         and handler.policy.read_key is None
-        and not any(parameter.kind == "flow" for parameter in handler.parameters)
+        and not handler.takes("flow")
         and run.span is None
         and run.job.deferred_failure is None
         and run.job.stalls < SUSPECT_STALLS
