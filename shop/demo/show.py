@@ -65,6 +65,10 @@ async def _rush(
         progress.update(settled, completed=seen.settled)
         return seen.finished(len(wanted))
 
+    async def is_over() -> bool:
+        """On a busy machine few orders may be done before enough workers have died."""
+        return await look() and killer.kills >= LEAST_KILLS
+
     async with asyncio.TaskGroup() as group:
         killing = group.create_task(killer.run())
         customers = Customers(find_shop=lambda: next(iter(stage.api_urls), None))
@@ -72,15 +76,15 @@ async def _rush(
         while not ordering.done():
             await look()
             await asyncio.sleep(LOOK_SECONDS)
-        await _wait_for_the_end(look, lambda: killer.kills >= LEAST_KILLS and killing.cancel())
+        await _wait_for_the_end(is_over, lambda: killer.kills >= LEAST_KILLS and killing.cancel())
         killing.cancel()
     return killer.kills
 
 
-async def _wait_for_the_end(look: Callable[[], Awaitable[bool]], end_killing: Callable[[], object]) -> None:
-    """Return when everything is finished, or when nobody would wait any longer: the books tell which."""
+async def _wait_for_the_end(is_over: Callable[[], Awaitable[bool]], end_killing: Callable[[], object]) -> None:
+    """Return when everything is finished and enough has been broken, or when nobody would wait any longer: the books tell which."""
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    while not await look() and asyncio.get_running_loop().time() < deadline:
+    while not await is_over() and asyncio.get_running_loop().time() < deadline:
         end_killing()
         await asyncio.sleep(LOOK_SECONDS)
 
