@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from homing.deadletters.filters import Filter
-from homing.deadletters.letters import HISTOGRAM, NEWEST_GROUPS
+from homing.deadletters.letters import GROUPS, HISTOGRAM, NEWEST_GROUPS
 from homing.embedded import EmbeddedPostgres
 from homing.ids import first_id_at
 from homing.operations.actions import ACTIONS, NEWEST
@@ -20,7 +20,7 @@ from homing.operations.pace import DIED_SINCE, OPEN_WORK, SETTLED_SINCE, STILL_O
 from homing.operations.search import DELIVERIES_OF, SEARCH_DELIVERIES, SEARCH_EVENTS
 from homing.operations.status import FAILING, TOTALS
 from homing.schema.statement import Statement
-from tests.integration.test_plans import buffers, explain, indexes, nodes
+from tests.integration.test_plans import buffers, explain, indexes, nodes, read_whole
 from tests.own_servers import fresh_ledger
 
 ROWS = 10_000
@@ -191,3 +191,10 @@ async def test_lists_and_tails_are_read_by_index_at_a_bounded_cost(ledger: async
         if large or not wanted <= indexes(plan) or buffers(plan) > most:
             wrong[name] = (large, indexes(plan), buffers(plan))
     assert wrong == {}
+
+
+async def test_a_dry_run_reads_no_more_than_what_is_open(ledger: asyncpg.Connection) -> None:
+    """However many letters a campaign would take, their events and deliveries are looked up one by one: those tables are never read whole."""
+    plan = await explain(ledger, GROUPS, **Filter().parameters(), most=50)
+    assert read_whole(plan) <= {"dead_letters"}
+    assert {"outbox_events_pkey", "deliveries_pkey"} <= indexes(plan)

@@ -8,8 +8,9 @@ WITH found AS (
   SELECT l.id, l.fingerprint, l.consumer, l.error->>'class' AS error_class, l.failed_at,
     o.id IS NULL AS gone, o.id IS NOT NULL AND d.outcome IS DISTINCT FROM 'dead' AS settled
   FROM homing.dead_letters l
-  LEFT JOIN homing.outbox_events o ON o.id = l.event_id
-  LEFT JOIN homing.deliveries d ON d.event_id = l.event_id AND d.consumer = l.consumer
+  -- The limits keep the planner from reading both tables whole: they may be thousands of times larger than what is open.
+  LEFT JOIN LATERAL (SELECT e.id FROM homing.outbox_events e WHERE e.id = l.event_id LIMIT 1) o ON true
+  LEFT JOIN LATERAL (SELECT x.outcome FROM homing.deliveries x WHERE x.event_id = l.event_id AND x.consumer = l.consumer LIMIT 1) d ON true
   WHERE
     ((:consumer)::text IS NULL OR l.consumer = (:consumer)::text)
   AND ((:queue)::text IS NULL OR l.queue = (:queue)::text)
