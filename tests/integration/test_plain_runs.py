@@ -24,9 +24,9 @@ class Pinged(Event, topic="plain.pinged", unrouted=True):
     number: int
 
 
-def job(number: int) -> NewJob:
+def job(number: int, job_id: str = "") -> NewJob:
     data = json.dumps({"eventId": str(uuid4()), "traceId": f"trace-{number}", "payload": {"number": number}})
-    return NewJob(id=JobId(f"ping-{number}"), name="ping", data=data, timestamp_ms=1)
+    return NewJob(id=JobId(job_id or f"ping-{number}"), name="ping", data=data, timestamp_ms=1)
 
 
 async def test_each_run_is_its_own(settings: Settings) -> None:
@@ -65,3 +65,31 @@ async def test_each_run_is_its_own(settings: Settings) -> None:
     assert seen == {number: (None, f"trace-{number}", f"ping-{number}") for number in range(JOBS)}
     assert [end.result for end in ends] == [None if number == 7 else str(number) for number in range(JOBS)]
     assert letter["job_id"] == "ping-7"
+
+
+async def test_two_jobs_are_one_message(settings: Settings) -> None:
+    """Both began before either was settled: they are settled in one statement, and cost their neighbours no second run."""
+    app = Homing("plain")
+    runs: list[int] = []
+    all_began = asyncio.Event()
+
+    @app.queue("mail", concurrency=4).handler("ping", on=Pinged, at_least_once=True, message_id="number")
+    async def ping(event: Pinged) -> int:
+        runs.append(event.number)
+        if len(runs) == 4:
+            all_began.set()
+        await all_began.wait()
+        return event.number
+
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
+    await engine.open()
+    await engine.add("mail", [job(number, job_id=f"copy-{copy}-{number}") for copy in range(2) for number in range(2)])
+    async with running(app, settings, relay=False) as system:
+
+        async def all_ended() -> bool:
+            return (await engine.counts("mail")).completed == 4
+
+        await until(all_ended)
+        assert await system.sql.fetchval("SELECT count(*) FROM homing.deliveries WHERE outcome = 'done'") == 2
+    await engine.close()
+    assert sorted(runs) == [0, 0, 1, 1]

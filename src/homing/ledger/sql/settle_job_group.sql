@@ -1,10 +1,10 @@
 -- settle_job_group: the inbox rows of jobs that no relay made and whose handlers ran without a transaction.
--- Parameters: rows jsonb (an array of event_id, consumer, queue, job_name, and result: JSON text or null).
+-- Parameters: rows jsonb (an array of event_id, consumer, queue, job_name, and result: JSON text or null); of copies of a message one counts.
 -- Result: how many became done now.
 -- Guard: a row that is done or cancelled stays. Locks: the rows, for this statement only. Index: deliveries_pkey.
 WITH s AS (
   INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, origin, outcome, settled_at, result)
-  SELECT k.event_id, k.consumer, k.queue, k.job_name, 'job', 'done', clock_timestamp(), k.result::jsonb
+  SELECT DISTINCT ON (1, 2) k.event_id, k.consumer, k.queue, k.job_name, 'job', 'done', clock_timestamp(), k.result::jsonb
   FROM jsonb_to_recordset((:rows)::jsonb) AS k(event_id uuid, consumer text, queue text, job_name text, result text)
   ORDER BY 1, 2
   ON CONFLICT (event_id, consumer) DO UPDATE
