@@ -40,6 +40,8 @@ from homing.worker.together import Together, is_plain
 
 log = logging.getLogger("homing.worker")
 
+_FAILED = "a slot of %s failed; its job comes back when its lease ends"
+
 
 class Executor:
     """Executes claimed jobs; keeps the table of runs, by lease, so that each can be told to end.
@@ -106,7 +108,12 @@ class Executor:
         plain: list[tuple[Slot, Run]] = []
         for job in jobs:
             slot = Slot(job, owner, started)
-            run = None if is_tick(job.lease.job_id) else self._open(slot)
+            try:
+                run = None if is_tick(job.lease.job_id) else self._try_open(slot)
+            except Exception:  # our own mistake, as below
+                log.exception(_FAILED, owner.queue)
+                self._give_free([slot], [None])
+                continue
             if run is None or not is_plain(run):
                 self._spawn(self._execute(slot), [slot])
             else:
@@ -153,6 +160,14 @@ class Executor:
                 run.notes = slot.notes = Notes(self._engine, run.job.lease)
         return run
 
+    def _try_open(self, slot: Slot) -> Run | None:
+        """The same where an error would be the claim's: it is raised again in the slot's own task, which gives the slot free."""
+        try:
+            return self._open(slot)
+        except Exception:  # noqa: BLE001 - a tracer of the application's, say
+            slot.opened = None
+            return None
+
     async def _execute(self, slot: Slot) -> None:
         """One job alone, from claim to end."""
         if slot.opened is None:
@@ -185,16 +200,20 @@ class Executor:
         claim_next = slot.owner.next_request()
         finished = await end_job(self._finisher, job, outcome, policy, claim_next)
         seconds = self._clock.monotonic() - slot.started
-        self._reporter.report(job, run, outcome, finished, seconds)
-        self._counter.count(job, opened, outcome, finished, seconds)
-        self._give_free([slot], [finished])
+        try:
+            self._reporter.report(job, run, outcome, finished, seconds)
+            self._counter.count(job, opened, outcome, finished, seconds)
+        finally:  # as below: the job that was claimed with this end must begin
+            self._give_free([slot], [finished])
 
     def _leave(self, done: Sequence[Done]) -> None:
         """Say what came of plain runs that completed together."""
         now = self._clock.monotonic()
-        self._reporter.report_completed(done, now)
-        self._counter.count_completed(done, now)
-        self._give_free([each.slot for each in done], [each.finished for each in done])
+        try:
+            self._reporter.report_completed(done, now)
+            self._counter.count_completed(done, now)
+        finally:  # what was claimed with the ends must begin, even where a filter of the application's log fails
+            self._give_free([each.slot for each in done], [each.finished for each in done])
 
     def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
         task = asyncio.create_task(work, name=f"slot:{slots[0].owner.queue}", context=self._surroundings.own())
@@ -207,8 +226,7 @@ class Executor:
         if not task.cancelled() and task.exception() is None:
             return
         if not task.cancelled():
-            text = "a slot of %s failed; its job comes back when its lease ends"
-            log.error(text, slots[0].owner.queue, exc_info=task.exception())
+            log.error(_FAILED, slots[0].owner.queue, exc_info=task.exception())
         self._give_free(slots, [None] * len(slots))
 
     def _give_free(self, slots: Sequence[Slot], answers: Sequence[Finished | None]) -> None:

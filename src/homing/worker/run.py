@@ -140,6 +140,10 @@ class Run:
         if self.cause is not None:
             running.cancel()
 
+    def let_go(self) -> None:
+        """Forget the handler, which has ended: the two know each other, and would wait for the garbage collector together."""
+        self._running = None
+
     def watch(self, running: Running) -> asyncio.Future[None]:
         """Take the handler at work, which `cancel` ends; a run that was cancelled before it began ends at once. Done once the run is told to end."""
         self._running = running

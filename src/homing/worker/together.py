@@ -140,6 +140,7 @@ class Together:
         await self._settler.settle_surely([Settled(each.run, each.result) for each in group])
         for each in group:
             del self._runs[each.run.job.lease]
+            each.run.let_go()
             if each.slot.notes is not None:
                 await each.slot.notes.close()
         outcomes = [Completed(each.result) for each in group]
