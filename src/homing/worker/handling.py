@@ -64,10 +64,10 @@ class Handling:
         run = self._run
         try:
             value = await run.handler.function(run.argument, **arguments)
+            ending = Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value))
         except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged later
-            self._end(Raised(run.flow_end or error))
-        else:
-            self._end(Raised(run.flow_end) if run.flow_end else returned(run.handler.result_of_one(value)))
+            ending = Raised(run.flow_end or error)
+        self._end(ending)
 
     def _end(self, ending: Returned | Raised) -> None:
         if self._ended:  # it was left behind
