@@ -203,9 +203,16 @@ def deed(path: str, answer: Page) -> Route:
         visit = Visit(request)
         visit.form = await read_form(request)
         check_token(visit)
+        request.state.back = visit.form.raw("back")
         return await _within(answer(visit), ACTING_SECONDS)
 
     return Route(path, serve, methods=["POST"], name=answer.__name__)
+
+
+def is_ours(address: str) -> bool:
+    """Whether an address leads to a page here, whoever wrote it."""
+    is_path = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return is_path and address.isprintable() and "\\" not in address
 
 
 def check_token(visit: Visit) -> None:

@@ -177,3 +177,19 @@ async def test_without_redis_everything_else_is_there(settings: Settings, world:
         flow = await client.get("/flows/tree?id=order-9")
         assert flow.status_code == 503
         assert "A server is away" in flow.text
+
+
+async def test_a_refusal_leads_back_to_where_one_was(operator: httpx.AsyncClient, world: World) -> None:
+    """A conflict is told with a link to the page that was left, as the form says or the browser; never to another site."""
+    letter = f"/deadletters/{world.letter}"
+    sure = {"letter": str(world.letter), "confirmed": "yes", "reason": "again"}
+    assert (await send(operator, "/redrive", **sure)).status_code == 303
+    for back, wanted in ((letter, letter), ("//evil.example", "/"), ("", "/")):
+        refused = await send(operator, "/redrive", **sure, back=back)
+        assert refused.status_code == 409
+        assert "was closed as redriven by operator" in text_of(refused)
+        assert f'href="{wanted}">Back to where you were' in refused.text
+    operator.headers["referer"] = f"http://ops.example.com{letter}?a=1"
+    assert f'href="{letter}?a=1">Back to where you were' in (await send(operator, "/redrive", **sure)).text
+    operator.headers["referer"] = f"http://evil.example{letter}"
+    assert 'href="/">Back to where you were' in (await send(operator, "/redrive", **sure)).text

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from homing.dashboard.access import SESSION_COOKIE
 from homing.dashboard.seals import SESSION_SECONDS
-from homing.dashboard.visit import Desk, Visit, deed, page, read_form
+from homing.dashboard.visit import Desk, Visit, deed, is_ours, page, read_form
 
 LONGEST_PASSWORD = 1000
 
@@ -74,10 +74,7 @@ def _refuse(visit: Visit, name: str, status: int, wrong: str, wait_seconds: floa
 
 def _next(visit: Visit, asked: str) -> str:
     """Where to go on: a page of ours, whatever was asked for."""
-    is_ours = (
-        asked.startswith("/") and not asked.startswith(("//", "/\\")) and asked.isprintable() and "\\" not in asked
-    )
-    return f"{visit.root}{asked if is_ours else '/'}"
+    return f"{visit.root}{asked if is_ours(asked) else '/'}"
 
 
 ROUTES = (

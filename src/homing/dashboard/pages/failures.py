@@ -2,12 +2,13 @@
 
 import logging
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from homing.dashboard.visit import Visit
+from homing.dashboard.visit import Visit, is_ours
 from homing.errors import ConfigurationError, NotPermitted, Refused, ServerUnavailable, UnknownId, UnsuitableServer
 
 log = logging.getLogger("homing.dashboard")
@@ -33,10 +34,22 @@ async def show_failure(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     visit = Visit(request)
     title = TITLES.get(status, HTTPStatus(status).phrase)
-    response = visit.page("failure.html", status, title=title, text=text, status=status)
+    response = visit.page("failure.html", status, title=title, text=text, status=status, back=back_of(visit))
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
+
+
+def back_of(visit: Visit) -> str:
+    """Where to go on: to the same page, or where a form that was sent had been opened."""
+    if visit.request.method == "GET":
+        return visit.here
+    opened: str = getattr(visit.request.state, "back", "")
+    if opened and is_ours(opened):
+        return opened
+    referrer = urlsplit(visit.request.headers.get("referer", ""))
+    is_page = referrer.netloc == visit.request.headers.get("host") and is_ours(referrer.path)
+    return f"{referrer.path}{f'?{referrer.query}' if referrer.query else ''}" if is_page else visit.url("/")
 
 
 def read_failure(error: Exception) -> tuple[int, str]:
