@@ -59,6 +59,13 @@ async def test_a_result_is_kept_as_json() -> None:
     assert await returning(None) == Returned("null")
 
 
+class Detached(dict[str, int]):
+    """A mapping whose values cannot be read any more."""
+
+    def items(self) -> Any:
+        raise RuntimeError("its session is closed")
+
+
 def nested(depth: int) -> list[Any]:
     """A list in a list in a list."""
     value: list[Any] = []
@@ -79,8 +86,9 @@ def nested(depth: int) -> list[Any]:
         "\x00",
         ["\ud800"],
         {"\x00": 1},
+        Detached(id=1),
     ],
-    ids=["object", "uuid", "nan", "key", "endless", "deep", "nul", "surrogate", "nul key"],
+    ids=["object", "uuid", "nan", "key", "endless", "deep", "nul", "surrogate", "nul key", "detached"],
 )
 async def test_a_result_that_cannot_be_kept_is_permanent(value: object) -> None:
     """A result that JSON or jsonb refuses is the handler's mistake: it must not fail the settles of its neighbours."""

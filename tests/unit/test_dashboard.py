@@ -14,7 +14,7 @@ from homing.dashboard.app import check_prefix, check_trace_url
 from homing.dashboard.masking import MASK, Masks
 from homing.dashboard.query import Query
 from homing.dashboard.serving import require_closed
-from homing.dashboard.users import make_user, read_users
+from homing.dashboard.users import add_user, make_user, read_users
 from homing.errors import ConfigurationError
 from homing.ledger.actions import Role
 from homing.queue.browse import JobState
@@ -64,6 +64,24 @@ def test_a_file_of_users_is_read_strictly(tmp_path: Path, lines: str, error: str
     file.write_text(lines.replace("{hash}", make_user("x", Role.VIEWER, "twelve chars").password_hash))
     with pytest.raises(ConfigurationError, match=error):
         read_users(file)
+
+
+def test_whoever_dies_while_a_user_is_added_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of users changes whole or not at all, and nobody else may read it, whatever it was like before."""
+    file, link = tmp_path / "users", tmp_path / "link"
+    add_user(file, "ada", Role.ADMIN, "twelve chars")
+    file.chmod(0o644)
+    link.symlink_to(file)
+    add_user(link, "bob", Role.VIEWER, "twelve chars")
+    assert (link.is_symlink(), file.stat().st_mode & 0o777, set(read_users(file))) == (True, 0o600, {"ada", "bob"})
+
+    def die(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", die)
+    with pytest.raises(KeyboardInterrupt):
+        add_user(file, "eve", Role.VIEWER, "twelve chars")
+    assert (set(read_users(file)), {each.name for each in tmp_path.iterdir()}) == ({"ada", "bob"}, {"users", "link"})
 
 
 def test_a_user_needs_a_name_and_a_password() -> None:

@@ -29,6 +29,8 @@ class Paid(Event, topic="opening.paid", unrouted=True, version=2):
     @field_validator("amount")
     @classmethod
     def _look_up(cls, amount: int) -> int:
+        if amount == 4:
+            raise SystemExit(amount)
         return {7: 7, 1: 1}[amount] if amount < 10 else amount
 
 
@@ -196,8 +198,9 @@ def test_a_delivery_that_cannot_be_one_is_unreadable(change: dict[str, Any]) -> 
         ({"version": -(10**9)}, "PayloadError"),
         ({"version": 1, "payload": {}}, "KeyError"),
         ({"payload": {"amount": 3}}, "KeyError"),
+        ({"payload": {"amount": 4}}, "SystemExit"),
     ],
-    ids=["type", "missing", "version 0", "version far below", "error in an upcast", "error in a validator"],
+    ids=["type", "missing", "version 0", "version far below", "error in an upcast", "error in a validator", "exit"],
 )
 @pytest.mark.parametrize("delivery", [None, DELIVERY | {"consumer": "mail.old"}], ids=["foreign", "delivery"])
 def test_a_payload_that_no_retry_makes_readable_is_unreadable(

@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import logging
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkstemp
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -69,11 +71,31 @@ def read_users(file: Path) -> dict[str, User]:
 
 
 def write_user(file: Path, user: User) -> None:
-    """Put a user into a file, in the place of one of the same name; the file is readable by its owner alone."""
+    """Put a user into a file, in the place of one of the same name; the file is readable by its owner alone.
+
+    The new file takes the place of the old one whole: whoever is killed in between leaves the old one.
+    """
     users = read_users(file) if file.exists() else {}
     users[user.name] = user
-    file.touch(mode=0o600)
-    file.write_text("".join(f"{each.line}\n" for each in users.values()), encoding="utf-8")
+    _replace(file.resolve(), "".join(f"{each.line}\n" for each in users.values()))
+
+
+def _replace(file: Path, text: str) -> None:
+    """The owner stays: an administrator who adds somebody must not lock the dashboard out of its own file."""
+    descriptor, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)  # readable by its owner alone
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if file.exists():
+            found = file.stat()
+            os.chown(new, found.st_uid, found.st_gid)
+        new.replace(file)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def add_user(file: Path, name: str, role: Role, password: str) -> None:

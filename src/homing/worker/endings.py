@@ -109,11 +109,12 @@ def returned(value: object) -> Returned | Raised:
     if value is None:
         return Returned("null")
     try:
-        result = dump_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        result, fits = dump_json(value), fits_jsonb(value)
+    except BaseException as error:  # noqa: BLE001 - reading a mapping of the application's own runs its code, which may raise anything
         refused = PermanentError(f"the handler returned {type(value).__name__}, which is no JSON value: {error}")
+        refused.__cause__ = error
         return Raised(refused)
-    if not fits_jsonb(value):
+    if not fits:
         return Raised(
             PermanentError("the handler returned text with NUL or a lone surrogate, or nests too deep for jsonb")
         )

@@ -109,7 +109,7 @@ class Executor:
         for job in jobs:
             slot = Slot(job, owner, started)
             try:
-                run = None if is_tick(job.lease.job_id) else self._try_open(slot)
+                run = None if is_tick(job.lease.job_id) else self._open(slot)
             except Exception:  # our own mistake, as below
                 log.exception(_FAILED, owner.queue)
                 self._give_free([slot], [None])
@@ -159,14 +159,6 @@ class Executor:
             if run.handler.takes("job"):
                 run.notes = slot.notes = Notes(self._engine, run.job.lease)
         return run
-
-    def _try_open(self, slot: Slot) -> Run | None:
-        """The same where an error would be the claim's: it is raised again in the slot's own task, which gives the slot free."""
-        try:
-            return self._open(slot)
-        except Exception:  # noqa: BLE001 - a tracer of the application's, say
-            slot.opened = None
-            return None
 
     async def _execute(self, slot: Slot) -> None:
         """One job alone, from claim to end."""

@@ -51,7 +51,7 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Parked | Unreadable
         event = handler.event.decode(envelope.payload, event_id=case.event_id, version=envelope.version)
     except NewerPayloadError as error:
         return Parked(_kind(job, envelope, envelope.version), PARKED_SECONDS, str(error))
-    except Exception as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise
+    except BaseException as error:  # noqa: BLE001 - PayloadError, and whatever the event's own validators and upcasts raise, SystemExit too
         return Unreadable(case=case, report=report_error(error))
     parent = parse_traceparent(job.traceparent or envelope.traceparent)
     return Run(

@@ -1,7 +1,7 @@
 -- settle_job_group: the inbox rows of jobs that no relay made and whose handlers ran without a transaction.
--- Parameters: rows jsonb (an array of event_id, consumer, queue, job_name, and result: JSON text or null); of copies of a message one counts.
+-- Parameters: rows jsonb (an array of event_id, consumer, queue, job_name, and result: JSON text or null).
 -- Result: how many became done now.
--- Guard: a row that is done or cancelled stays. Locks: the rows, for this statement only. Index: deliveries_pkey.
+-- Guard: a row that is done or cancelled stays; of copies of a message, which come together, one counts. Locks: the rows, for this statement only. Index: deliveries_pkey.
 WITH s AS (
   INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, origin, outcome, settled_at, result)
   SELECT DISTINCT ON (1, 2) k.event_id, k.consumer, k.queue, k.job_name, 'job', 'done', clock_timestamp(), k.result::jsonb

@@ -1,0 +1,140 @@
+"""From claim to end: what goes wrong around a run costs neither its slot nor the job that follows."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
+from uuid import UUID
+
+import pytest
+
+from homing import Event, Homing
+from homing.clock import SystemClock
+from homing.ids import JobId, LeaseToken
+from homing.ledger.gate import Run as MayRun
+from homing.metrics import Metrics
+from homing.queue.job import ClaimedJob, Lease
+from homing.queue.port import Completion, Finished, Held, Idle
+from homing.worker.catalogue import Catalogue
+from homing.worker.counting import RunCounter
+from homing.worker.endings import Returned
+from homing.worker.executor import Executor
+from homing.worker.slot import Owner
+from tests.waiting import until
+
+EVENT = UUID("0197f1de-7c2b-7cc3-98a1-0f5a3a4c5d6e")
+
+
+class Paid(Event, topic="executor.paid", unrouted=True):
+    amount: int = 1
+
+
+def job(number: int) -> ClaimedJob:
+    """A job that no relay made."""
+    return ClaimedJob(
+        lease=Lease("mail", JobId(f"job-{number}"), LeaseToken(f"t-{number}")),
+        name="send",
+        data=json.dumps({"eventId": str(EVENT), "payload": {}}),
+        timestamp_ms=0,
+        attempts=1,
+        starts=1,
+        attempts_made=0,
+    )
+
+
+class Lane:
+    """Whose slots they are."""
+
+    queue = "mail"
+
+    def __init__(self) -> None:
+        self.answers: list[Finished | None] = []
+
+    def next_request(self) -> None:
+        """Nothing more is wanted."""
+
+    def left(self, answers: Sequence[Finished | None]) -> None:
+        """Remember what was heard."""
+        self.answers += answers
+
+
+class Surrounded:
+    """An executor, its lane and its leases; nothing else of it is real where a test does not say so."""
+
+    def __init__(self, spans: Any) -> None:
+        app = Homing("test")
+
+        @app.queue("mail").handler("send", on=Paid, at_least_once=True)
+        async def send(event: Paid) -> None:
+            """Send."""
+
+        async def may_run(cases: Sequence[object]) -> list[MayRun]:
+            return [MayRun() for _ in cases]
+
+        async def complete(each: Completion, *_: object, **__: object) -> Finished:
+            return Finished(Held.HELD, Idle())
+
+        self.lane, self.leases, caller = Lane(), Mock(), Mock()
+        caller.begin = lambda run, context, on_end: on_end(Returned("null"))
+        self.executor = Executor(
+            engine=cast("Any", SimpleNamespace(complete=complete)),
+            catalogue=Catalogue(app.handlers),
+            guarantees={},
+            gate=cast("Any", SimpleNamespace(ask_all=may_run)),
+            settler=cast("Any", SimpleNamespace(settle_surely=AsyncMock())),
+            caller=caller,
+            judge=Mock(),
+            leases=self.leases,
+            ledger_id=EVENT,
+            clock=SystemClock(),
+            counter=RunCounter(Metrics("test"), SystemClock(), cast("Any", SimpleNamespace(clock_offset_seconds=0.0))),
+            spans=spans,
+            ticker=cast("Any", SimpleNamespace(follow=AsyncMock(side_effect=lambda job: job))),
+            on_interrupted=Mock(),
+        )
+
+    async def run(self, *jobs: ClaimedJob) -> list[Finished | None]:
+        """Begin the jobs together, and wait for their ends."""
+        self.executor.begin(jobs, cast("Owner", self.lane))
+        await until(lambda: len(self.lane.answers) == len(jobs))
+        return self.lane.answers
+
+
+async def test_what_cannot_be_begun_costs_no_slot(caplog: pytest.LogCaptureFixture) -> None:
+    """A tracer of the application's that fails must not keep the slots and the leases of a claim for ever."""
+    spans = Mock()
+    spans.start.side_effect = [RuntimeError("no tracer"), None]
+    around = Surrounded(spans)
+    first, second = job(1), job(2)
+    assert sorted(await around.run(first, second), key=str) == [Finished(Held.HELD, Idle()), None]
+    dropped = {lease for call in around.leases.drop.call_args_list for lease in call.args[0]}
+    assert dropped == {first.lease, second.lease}
+    assert "a slot of mail failed" in caplog.text
+
+
+@pytest.fixture
+def broken_log() -> Iterator[None]:
+    """A filter of the application's log that fails."""
+
+    def fail(_: logging.LogRecord) -> bool:
+        raise RuntimeError("no such field")
+
+    log = logging.getLogger("homing.worker")
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addFilter(fail)
+    yield
+    log.removeFilter(fail)
+    log.setLevel(level)
+
+
+@pytest.mark.usefixtures("broken_log")
+async def test_what_was_claimed_with_an_end_begins_although_its_line_failed() -> None:
+    """The answers of the engine carry the next jobs: nobody else will begin them."""
+    spans = Mock()
+    spans.start.return_value = None
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    assert await Surrounded(spans).run(job(1), job(2)) == [Finished(Held.HELD, Idle())] * 2
