@@ -365,7 +365,7 @@ class World:
         return among[which % len(among)] if among else None
 
     def _copy(self, queues: Any) -> Any:
-        return copy.deepcopy(queues, {id(self.clock): self.clock})
+        return copy.deepcopy(queues, {id(one): one for one in (self.clock, self.memory)})
 
 
 def _may_follow(before: asyncpg.Record, after: asyncpg.Record) -> bool:
