@@ -192,6 +192,18 @@ async def test_what_code_declares_and_what_is_paused_is_as_the_ledger_says(dispo
         assert await system.engine.schedules(QUEUE, ["nightly"]) == []
 
 
+async def test_what_was_written_down_and_never_told_the_engine_is_told(disposable_settings: Settings) -> None:
+    """A worker wrote a change down and died: the next worker finds nothing new, and the first look of a relay does."""
+    async with _without_loops(disposable_settings) as (system, keeper):
+        await system.sql.execute("UPDATE homing.schedules SET cron = '0 6 * * *' WHERE schedule = 'nightly'")
+        await keeper.keep(QUEUE)
+        (held,) = await system.engine.schedules(QUEUE, ["nightly"])
+        assert held.schedule.cron == "0 6 * * *"
+        await declare_schedules(system.ledger, system.engine, system.app.schedules)
+        (held,) = await system.engine.schedules(QUEUE, ["nightly"])
+        assert held.schedule.cron == "0 3 * * *"
+
+
 async def test_a_chain_that_broke_is_mended(disposable_settings: Settings) -> None:
     """Whoever claimed the tick died before it made the next one, and its job is gone: the look makes it."""
     async with _without_loops(disposable_settings) as (system, keeper):

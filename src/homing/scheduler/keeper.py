@@ -39,6 +39,7 @@ class Keeper:
         self._engine = engine
         self._clock = clock or SystemClock()
         self._unreadable: set[tuple[str, str]] = set()
+        self._read_once: set[str] = set()
 
     async def tick(self) -> Progress:
         """One look at each queue; one that fails costs the others nothing, and its error is raised at the end."""
@@ -61,7 +62,9 @@ class Keeper:
         epoch = await self._current_epoch(queue)
         if epoch is None:
             return
-        await self._carry_out(queue, epoch, plan(map(_known, rows), due, await self._now_ms()))
+        decided = plan(map(_known, rows), due, await self._now_ms(), whole=queue not in self._read_once)
+        await self._carry_out(queue, epoch, decided)
+        self._read_once.add(queue)
 
     async def restore(self, queue: str) -> None:
         """Give an engine that forgot its schedules back, before the ledger hears of its new data.

@@ -22,7 +22,7 @@ class Plan:
     """Names of schedules, by what is to be done about them.
 
     `push`: the engine lacks it; `take`: it is paused and the engine holds it; `adopt`: somebody made it in the engine; `forget`: whoever made it
-    there removed it; `read`: its tick moved on; `overdue`: its tick should have been claimed long ago.
+    there removed it; `read`: its tick moved on, or nobody here has read it yet; `overdue`: its tick should have been claimed long ago.
     """
 
     push: list[str] = field(default_factory=list)
@@ -33,8 +33,12 @@ class Plan:
     overdue: list[str] = field(default_factory=list)
 
 
-def plan(rows: Iterable[Known], due: Mapping[str, int], now_ms: int) -> Plan:
-    """Compare what is written down with the next ticks that the engine holds, both of one incarnation of its data."""
+def plan(rows: Iterable[Known], due: Mapping[str, int], now_ms: int, *, whole: bool = False) -> Plan:
+    """Compare what is written down with the next ticks that the engine holds, both of one incarnation of its data.
+
+    `whole`: read every schedule that the engine holds, as the first look of a process does: what whoever wrote it down could not tell the engine
+    any more shows in nothing else.
+    """
     decided, names = Plan(), set()
     for row in rows:
         names.add(row.name)
@@ -45,7 +49,7 @@ def plan(rows: Iterable[Known], due: Mapping[str, int], now_ms: int) -> Plan:
         elif next_ms is None:
             (decided.push if row.by_code else decided.forget).append(row.name)
         else:
-            if next_ms != row.next_ms:
+            if whole or next_ms != row.next_ms:
                 decided.read.append(row.name)
             if next_ms < now_ms - OVERDUE_MS:
                 decided.overdue.append(row.name)
