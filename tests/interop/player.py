@@ -67,6 +67,11 @@ class Player(ABC):
         left = self.story[-1].keys.values() if self.story else ()
         return any(name in keys or f"repeat:{name}" in keys for keys in left)
 
+    def tick_waits(self) -> bool:
+        """Whether the tick of a schedule is among the jobs that wait."""
+        waiting = self.story[-1].keys[QUEUE].get("wait", []) if self.story else []
+        return any(job_id.startswith("repeat:") for job_id in waiting)
+
     def _look(self) -> dict[str, QueueKeys]:
         return {queue: queue_keys(self.client, self.prefix, queue) for queue in QUEUES}
 

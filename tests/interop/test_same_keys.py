@@ -19,7 +19,8 @@ from tests.interop.same import by_job, unexplained
 from tests.interop.scenarios import SCENARIOS, SEVERAL, Scenario
 from tests.interop.theirs import Theirs
 
-EXAMPLES = int(os.environ.get("INTEROP_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("INTEROP_EXAMPLES", "0"))
+"""How many random ones to play; without that the same few each time, so that nobody's build meets a new one."""
 EXAMPLE = itertools.count()
 
 
@@ -68,7 +69,13 @@ async def test_several_jobs_at_once_leave_the_same_keys(
 
 
 @given(calls=CALLS)
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES or 20,
+    derandomize=not EXAMPLES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@pytest.mark.timeout(120 + 2 * EXAMPLES)
 def test_any_calls_leave_the_same_keys(
     node_process: NodeProcess, redis_url: str, redis_prefix: str, calls: list[Call]
 ) -> None:
@@ -84,6 +91,8 @@ async def play_both(calls: list[Call], process: NodeProcess, redis_url: str, pre
             for call, args, terms in calls:
                 if call in ONLY_NEW and any(map(player.knows, args)):
                     continue
+                if call == "drain" and player.tick_waits():
+                    continue  # BullMQ's script leaves another job's id in its place
                 if call not in OF_A_RUN:
                     await player.play(call, *args, **terms)
                 elif player.claimed:
