@@ -32,7 +32,7 @@ def test_a_small_demonstration_keeps_its_promises(tmp_path: Path) -> None:
     last = shown.stdout.strip().splitlines()[-1]
     found = LEDGER.fullmatch(last)
     assert found, shown.stdout + shown.stderr
-    assert shown.returncode == 0
+    assert shown.returncode == 0, shown.stdout + shown.stderr
     assert int(found[1]) > 30  # some orders have two parcels, and one invoice when both are on their way
     assert int(found[2]) > 0
     assert int(found[3]) >= 3

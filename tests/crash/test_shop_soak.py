@@ -31,7 +31,7 @@ def test_a_small_soak_keeps_every_promise_under_every_fault(tmp_path: Path) -> N
         check=False,
     )
     assert LEDGER.fullmatch(shown.stdout.strip().splitlines()[-1]), shown.stdout + shown.stderr
-    assert shown.returncode == 0
+    assert shown.returncode == 0, shown.stdout + shown.stderr
     left = [process for process in psutil.process_iter(["environ"]) if _is_of(process, tmp_path)]
     assert left == []
 

@@ -122,7 +122,7 @@ sys.exit(Supervisor([worker], patience_seconds=0.3).run())
             assert supervisor.stdout is not None
             worker = int(supervisor.stdout.readline())
             supervisor.send_signal(signal.SIGTERM)
-            assert supervisor.wait(20) == 75
+            assert supervisor.wait(60) == 75
         finally:
             supervisor.kill()
     assert not psutil.pid_exists(worker)

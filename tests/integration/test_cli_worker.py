@@ -83,7 +83,7 @@ def test_stops_in_good_order_when_told(
         (url,) = [found[0] for line in program.lines() if (found := re.search(r"http://[\d.:]+", str(line["message"])))]
         wait_until(lambda: httpx.get(f"{url}/readyz").status_code == 200, 10, "it is ready")
         program.process.send_signal(number)
-        assert program.process.wait(timeout=30) == 0
+        assert program.process.wait(timeout=60) == 0
         assert program.lines()[-1]["message"] == "stopped"
 
 
@@ -91,7 +91,7 @@ def test_without_the_tables_it_does_not_start(tmp_path: Path, settings: Settings
     """A missing migration is told at start, with the command to type, and ends with 3."""
     unmigrated = settings.model_copy(update={"database_url": empty_database_url})
     with running(tmp_path, unmigrated, "worker") as program:
-        assert program.process.wait(timeout=30) == 3
+        assert program.process.wait(timeout=60) == 3
     assert "homing: the database " in (tmp_path / "log").read_text()
     assert "run `homing migrate`" in (tmp_path / "log").read_text()
 

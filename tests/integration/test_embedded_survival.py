@@ -63,7 +63,7 @@ def report_of(child: subprocess.Popen[bytes]) -> dict[str, Any]:
 def kill(child: subprocess.Popen[bytes]) -> None:
     """Kill it with SIGKILL; its output must end with it: nothing that it started may hold the pipe."""
     child.kill()
-    child.communicate(timeout=20)
+    child.communicate(timeout=60)
 
 
 def gone(pid: int) -> Callable[[], bool]:

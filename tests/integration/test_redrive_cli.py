@@ -188,7 +188,7 @@ def test_ctrl_c_pauses_and_tells_how_to_go_on(database_url: str, tmp_path: Path)
     """A campaign that its command leaves rests with exact counts, and is finished by the command that it named."""
     buried(database_url, 30)
     environment = {"PATH": os.environ["PATH"], "DATABASE_URL": database_url, "REDIS_URL": "redis://nowhere.invalid"}
-    command = [sys.executable, "-m", "homing", "redrive", "--everything", "--rate", "5", "--why", "x", "--yes"]
+    command = [sys.executable, "-m", "homing", "redrive", "--everything", "--rate", "1", "--why", "x", "--yes"]
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         wait_until(lambda: ask(database_url, "SELECT 1 FROM homing.redrive_campaigns WHERE redriven > 0"), 60)
         process.send_signal(signal.SIGINT)

@@ -202,5 +202,5 @@ def test_what_goes_on_ends_with_ctrl_c(settings: Settings, watched: Any) -> None
     wait_until(told, 45, "the deed is told")
     for process in (watch, tail):
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert "Traceback" not in screen.read_text() + lines.read_text()
