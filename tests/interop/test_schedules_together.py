@@ -5,9 +5,9 @@ from typing import Any
 
 from homing import Event, Homing, Job, Tick
 from homing.config.settings import Settings
-from homing.ids import new_token
-from homing.queue.job import ClaimedJob
-from homing.queue.port import ClaimRequest
+from homing.ids import JobId, new_token
+from homing.queue.job import ClaimedJob, NewJob
+from homing.queue.port import Accepted, ClaimRequest
 from homing.queue.redis import RedisEngine
 from homing.queue.schedules import Schedule
 from tests.interop.node import Node
@@ -88,6 +88,20 @@ async def test_ticks_pass_from_one_to_the_other(node: Node, engine: RedisEngine)
     counts = await engine.counts("reports")
     assert [later - earlier for earlier, later in pairwise(due)] == [HOUR_MS] * 3
     assert (counts.active, counts.delayed, counts.waiting) == (4, 1, 0)
+
+
+async def test_draining_leaves_the_tick_that_waits(node: Node, engine: RedisEngine) -> None:
+    """Our drain takes the jobs and leaves the tick, which Node then claims: the schedule goes on."""
+    plain = NewJob(id=JobId("a"), name="render", data="{}", timestamp_ms=1_767_225_600_000)
+    assert await engine.add("reports", [plain]) == [Accepted.ACCEPTED]
+    await engine.upsert_schedules("reports", [Schedule(id="hourly", job_name="render", every_ms=HOUR_MS)])
+    (held,) = await engine.schedules("reports")
+    assert await engine.drain("reports", delayed=True) == 1
+    worker = await node.worker("reports", None)
+    claimed = await node.run(CLAIM, worker, "token")
+    assert claimed.fields["id"] == held.tick.job_id
+    counts = await engine.counts("reports")
+    assert (counts.waiting, counts.delayed, counts.active) == (0, 1, 1)
 
 
 async def test_both_read_the_same_schedules(node: Node, engine: RedisEngine) -> None:
