@@ -14,7 +14,8 @@ from homing.metrics import METRICS, Metric, Metrics
 from homing.metrics.declared import JOB_DURATION, JOB_RUNS, PARKED_JOBS, PAUSED, RUNNING
 
 _LABELS = {
-    *("topic", "consumer", "queue", "job", "state", "outcome", "reason", "backend", "loop", "table", "error_type"),
+    *("topic", "consumer", "queue", "schedule", "job", "state", "outcome", "reason"),
+    *("backend", "loop", "table", "error_type"),
     *("version", "python", "engine"),  # of the one series that says what runs here
 }
 
