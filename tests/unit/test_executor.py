@@ -17,11 +17,13 @@ from homing.ids import JobId, LeaseToken
 from homing.ledger.gate import Run as MayRun
 from homing.metrics import Metrics
 from homing.queue.job import ClaimedJob, Lease
+from homing.queue.outcome import GivenBack
 from homing.queue.port import Completion, Finished, Held, Idle
 from homing.worker.catalogue import Catalogue
 from homing.worker.counting import RunCounter
 from homing.worker.endings import Returned
 from homing.worker.executor import Executor
+from homing.worker.run import Cause
 from homing.worker.slot import Owner
 from tests.waiting import until
 
@@ -77,16 +79,18 @@ class Surrounded:
         async def complete(each: Completion, *_: object, **__: object) -> Finished:
             return Finished(Held.HELD, Idle())
 
-        self.lane, self.leases, caller = Lane(), Mock(), Mock()
-        caller.begin = lambda run, context, on_end: on_end(Returned("null"))
+        self.lane, self.leases, self.caller, self.judge = Lane(), Mock(), Mock(), Mock()
+        self.caller.begin.side_effect = lambda run, context, on_end: on_end(Returned("null"))
+        self.judge.judge = AsyncMock(return_value=GivenBack("the worker stops"))
+        release = AsyncMock(return_value=Held.HELD)
         self.executor = Executor(
-            engine=cast("Any", SimpleNamespace(complete=complete)),
+            engine=cast("Any", SimpleNamespace(complete=complete, release=release)),
             catalogue=Catalogue(app.handlers),
             guarantees={},
             gate=cast("Any", SimpleNamespace(ask_all=may_run)),
             settler=cast("Any", SimpleNamespace(settle_surely=AsyncMock())),
-            caller=caller,
-            judge=Mock(),
+            caller=self.caller,
+            judge=self.judge,
             leases=self.leases,
             ledger_id=EVENT,
             clock=SystemClock(),
@@ -113,6 +117,18 @@ async def test_what_cannot_be_begun_costs_no_slot(caplog: pytest.LogCaptureFixtu
     dropped = {lease for call in around.leases.drop.call_args_list for lease in call.args[0]}
     assert dropped == {first.lease, second.lease}
     assert "a slot of mail failed" in caplog.text
+
+
+async def test_what_is_claimed_while_the_worker_stops_is_given_back() -> None:
+    """A claim that was on its way when the runs were told to end brings no run that nobody tells."""
+    spans = Mock()
+    spans.start.return_value = None
+    around = Surrounded(spans)
+    around.executor.cancel_all(Cause.SHUTDOWN)
+    assert await around.run(job(1)) == [Finished(Held.HELD)]
+    (run, ending), _ = around.judge.judge.call_args
+    assert (run.cause, ending.cause) == (Cause.SHUTDOWN, Cause.SHUTDOWN)
+    around.caller.begin.assert_not_called()
 
 
 @pytest.fixture

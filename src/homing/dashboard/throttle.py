@@ -1,5 +1,6 @@
 """Guessing passwords is slowed down: whoever was wrong a few times waits, and longer each time."""
 
+import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -20,10 +21,14 @@ class _Tries:
 
 
 class Throttle:
-    """Counts wrong passwords by name and by address, in this process. A right one forgets the name's."""
+    """Counts wrong passwords by name and by address, in this process. A right one forgets the name's.
+
+    `turn` is held from the question whether a try may be made to the word of what came of it.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self.turn = asyncio.Lock()
         self._tries: OrderedDict[str, _Tries] = OrderedDict()
 
     def wait_seconds(self, *keys: str) -> float:

@@ -82,6 +82,7 @@ class Executor:
         self._ticker = ticker
         self._on_interrupted = on_interrupted
         self._runs: dict[Lease, Run] = {}
+        self._cause: Cause | None = None
         self._surroundings = Surroundings(ledger_id, counter.metrics)
         self._together = Together(
             gate=gate,
@@ -146,7 +147,8 @@ class Executor:
         return Counter(handled.values())
 
     def cancel_all(self, cause: Cause) -> None:
-        """Tell every run to end."""
+        """Tell every run to end, also those of jobs that are on their way here."""
+        self._cause = cause
         for run in list(self._runs.values()):
             run.cancel(cause)
 
@@ -155,6 +157,8 @@ class Executor:
         slot.opened = open_run(slot.job, self._catalogue)
         run = slot.run
         if run is not None:
+            if self._cause is not None:
+                run.cancel(self._cause)
             run.span = self._spans.start(run)
             if run.handler.takes("job"):
                 run.notes = slot.notes = Notes(self._engine, run.job.lease)

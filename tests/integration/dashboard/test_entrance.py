@@ -1,5 +1,6 @@
 """Closed by default: who gets in, what a session is worth, and which requests change nothing."""
 
+import asyncio
 from pathlib import Path
 
 import httpx
@@ -65,6 +66,13 @@ async def test_guessing_is_slowed_down(dashboard: Dashboard, anybody: httpx.Asyn
     assert (waiting.status_code, waiting.headers["retry-after"]) == (429, "2")
     clock.ticks += 2
     assert (await anybody.post("/login", data={"name": "operator", "password": PASSWORD})).status_code == 303
+
+
+async def test_guesses_that_are_sent_at_once_are_slowed_down_too(anybody: httpx.AsyncClient) -> None:
+    """They are checked one after the other, and the wrong ones count before the next one is looked at."""
+    guesses = (anybody.post("/login", data={"name": "many", "password": f"guess {at}"}) for at in range(FREE_TRIES + 4))
+    codes = sorted(answer.status_code for answer in await asyncio.gather(*guesses))
+    assert codes == [403] * FREE_TRIES + [429] * 4
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,14 @@ async def enter(request: Request) -> Response:
         raise HTTPException(404, "nobody logs in here with a password")
     name, password = visit.form.raw("name").strip()[:200], visit.form.raw("password")
     keys = (f"name:{name}", f"address:{request.client.host if request.client else ''}")
-    if (wait := throttle.wait_seconds(*keys)) > 0:
-        return _refuse(visit, name, 429, f"too many wrong passwords: try again in {math.ceil(wait)} s", wait)
-    user = await users.check(name, password) if len(password) <= LONGEST_PASSWORD else None
-    if user is None:
-        throttle.note_wrong(*keys)
-        return _refuse(visit, name, 403, "name or password is wrong")
-    throttle.note_right(keys[0])
+    async with throttle.turn:  # else tries that are sent at once would all be free
+        if (wait := throttle.wait_seconds(*keys)) > 0:
+            return _refuse(visit, name, 429, f"too many wrong passwords: try again in {math.ceil(wait)} s", wait)
+        user = await users.check(name, password) if len(password) <= LONGEST_PASSWORD else None
+        if user is None:
+            throttle.note_wrong(*keys)
+            return _refuse(visit, name, 403, "name or password is wrong")
+        throttle.note_right(keys[0])
     response = RedirectResponse(_next(visit, visit.form.raw("next")), 303)
     visit.set_cookie(response, SESSION_COOKIE, visit.desk.access.enter(user, visit.desk.seals), SESSION_SECONDS)
     return response
