@@ -22,7 +22,7 @@ from tests.own_servers import fresh_ledger
 from tests.system import quick
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -223,7 +223,7 @@ async def test_a_hidden_tab_rests(browser: Browser, stage: Stage) -> None:
         await expect(page.locator("#pulse")).to_have_text("live")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_every_page_is_accessible_in_light_dark_and_narrow(browser: Browser, stage: Stage) -> None:
     """No page has a serious fault by axe in either theme, none is wider than a telephone; each leaves its picture in a folder."""
     pages = await decorate(stage)
