@@ -1,7 +1,6 @@
 """From a claimed job to a run: open the envelope, find the handler, build the event. Pure."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from homing.deadletters.report import ErrorReport, report_error
 from homing.errors import NewerPayloadError, PayloadError
@@ -15,7 +14,6 @@ from homing.worker.case import Case, case_of, known_by_message
 from homing.worker.catalogue import Catalogue
 from homing.worker.run import Run
 
-_LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producers may write any number
 _LAST_YEAR = 9000  # so that a deadline can still be added
 
 PARKED_SECONDS = 30.0
@@ -60,7 +58,6 @@ def open_run(job: ClaimedJob, catalogue: Catalogue) -> Run | Parked | Unreadable
         envelope=envelope,
         trace_id=envelope.trace_id or (parent.trace_id if parent else f"job-{queue}-{job.lease.job_id}"),
         traceparent=parent.text if parent else None,
-        recorded_at=datetime.fromtimestamp(min(max(job.timestamp_ms, 0), _LAST_TIMESTAMP_MS) / 1000, UTC),
     )
 
 

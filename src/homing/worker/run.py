@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol
 from uuid import UUID
@@ -13,6 +13,9 @@ from homing.events.event import Event
 from homing.queue.job import ClaimedJob
 from homing.trace import Span, Trace
 from homing.worker.case import Case
+
+
+_LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producers may write any number
 
 
 class Running(Protocol):
@@ -61,7 +64,6 @@ class Run:
     event: Event
     envelope: Envelope
     trace_id: str
-    recorded_at: datetime
     traceparent: str | None = None
     span: Span | None = None
     error_type: str | None = None
@@ -109,7 +111,7 @@ class Run:
             attempt=self.job.attempt,
             attempts=self.handler.policy.attempts,
             generation=self.generation or 1,
-            recorded_at=self.recorded_at,
+            recorded_at=datetime.fromtimestamp(min(max(self.job.timestamp_ms, 0), _LAST_TIMESTAMP_MS) / 1000, UTC),
             _told_to_end=lambda: self.cause is not None,
             _tell=self.tell,
         )
