@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for servers and processes more than they compute.
 JOBS ?= 4
 
-.PHONY: help demo soak soak-flushes test check setup browser screenshots interop interop-newest node bench bench-quick lock clean
+.PHONY: help demo soak soak-flushes test run-tests check setup browser screenshots interop interop-newest node bench bench-quick lock clean
 
 help:  ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -27,7 +27,10 @@ soak: setup  ## Run the shop under chaos: 3,000 orders while everything fails at
 soak-flushes: setup  ## Prove the first promise: Valkey is emptied at 20 random moments of 2,000 orders (SEED=)
 	@$(BIN)/python -m shop.soak --orders 2000 --flushes 20
 
-test: check node  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
+test: setup node  ## Pass every check and every test (TESTS=path limits the tests, JOBS=1 runs them one by one)
+	@$(MAKE) --no-print-directory --jobs=2 check run-tests || { echo "make: a check or a test has failed: see above" >&2; exit 1; }
+
+run-tests:
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup  ## Lint, format, types, layers: exactly what CI runs
