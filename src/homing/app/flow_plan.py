@@ -87,12 +87,18 @@ def plan(routes: Routes, above: Above, children: Sequence[Child]) -> tuple[Plann
     if len(children) > MOST_JOBS:
         raise _too_many(len(children))
     planned = tuple(_plan_one(routes, above, child) for child in children)
-    keys = [child.key for child in planned]
-    if double := next((key for key in keys if keys.count(key) > 1), None) if len(set(keys)) < len(keys) else None:
-        raise FlowError(f"two children are called {double!r}: give each a key that is always its own")
+    _refuse_doubles(planned)
     if (number := sum(1 for child in planned for _ in child.jobs)) > MOST_JOBS:
         raise _too_many(number)
     return planned
+
+
+def _refuse_doubles(planned: Iterable[Planned]) -> None:
+    seen: set[str] = set()
+    for child in planned:
+        if child.key in seen:
+            raise FlowError(f"two children are called {child.key!r}: give each a key that is always its own")
+        seen.add(child.key)
 
 
 def _too_many(number: int) -> FlowError:
