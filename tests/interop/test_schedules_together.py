@@ -9,7 +9,7 @@ from homing.ids import JobId, new_token
 from homing.queue.job import ClaimedJob, NewJob
 from homing.queue.port import Accepted, ClaimRequest
 from homing.queue.redis import RedisEngine
-from homing.queue.schedules import Schedule
+from homing.queue.schedules import Advanced, Schedule
 from tests.interop.node import Node
 from tests.interop.theirs import CLAIM
 from tests.system import quick, running
@@ -102,6 +102,25 @@ async def test_draining_leaves_the_tick_that_waits(node: Node, engine: RedisEngi
     assert claimed.fields["id"] == held.tick.job_id
     counts = await engine.counts("reports")
     assert (counts.waiting, counts.delayed, counts.active) == (0, 1, 1)
+
+
+async def test_a_schedule_survives_nodes_drain(node: Node, engine: RedisEngine) -> None:
+    """BullMQ's drain takes a waiting tick out of its line and leaves its job there for ever; the look sees it, and the chain goes on."""
+    queue = await node.queue("reports")
+    await queue.call("add", "render", {}, {"jobId": "a"})
+    await engine.upsert_schedules("reports", [Schedule(id="hourly", job_name="render", every_ms=HOUR_MS)])
+    (held,) = await engine.schedules("reports")
+    assert await engine.dropped("reports", [held.tick]) == []
+    await queue.call("drain")
+    assert await engine.dropped("reports", [held.tick]) == [held.tick]
+    assert await engine.advance("reports", held.tick) == Advanced(held.next_ms + HOUR_MS)
+    (following,) = await engine.schedules("reports")
+    assert await engine.dropped("reports", [following.tick]) == []
+    await engine.promote("reports", following.tick.job_id)
+    assert await engine.dropped("reports", [following.tick]) == []
+    worker = await node.worker("reports", None)
+    claimed = [await node.run(CLAIM, worker, "token") for _ in range(2)]
+    assert following.tick.job_id in [one.fields["id"] for one in claimed if one is not None]
 
 
 async def test_both_read_the_same_schedules(node: Node, engine: RedisEngine) -> None:

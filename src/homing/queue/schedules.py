@@ -241,7 +241,7 @@ class Scheduling(Protocol):
         ...
 
     async def dropped(self, queue: str, ticks: Sequence[TickId]) -> list[TickId]:
-        """Those whose job was claimed or is gone: whoever had it should have made the next tick. The others wait to be claimed."""
+        """Those whose job was claimed, is gone, or lies where nobody will claim it: nobody makes the next tick. The others wait to be claimed."""
         ...
 
     async def add_run(self, queue: str, schedule: Schedule, job_id: JobId) -> bool:
