@@ -29,7 +29,7 @@ def counted(outcome: Outcome, held: Held = Held.HELD) -> dict[str, float]:
     )
     case: Any = SimpleNamespace(job=job, handler=SimpleNamespace(job_name="send"), consumer="mail.send")
     envelope: Any = SimpleNamespace(opened_at=datetime.now(UTC))
-    run = Run(case=case, event=cast("Any", None), envelope=envelope, trace_id="t", recorded_at=datetime.now(UTC))
+    run = Run(case=case, event=cast("Any", None), envelope=envelope, trace_id="t")
     metrics = Metrics("shop")
     ledger = cast("Ledger", SimpleNamespace(clock_offset_seconds=0.0))
     RunCounter(metrics, SystemClock(), ledger).count(job, run, outcome, Finished(held), 0.02)

@@ -14,7 +14,6 @@ from homing.queue.job import ClaimedJob
 from homing.trace import Span, Trace
 from homing.worker.case import Case
 
-
 _LAST_TIMESTAMP_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: other producers may write any number
 
 
