@@ -14,10 +14,11 @@ from homing.queue.outcome import Completed, HeldBack, LeaseLost, Outcome, Postpo
 from homing.queue.port import Finished, Held
 from homing.worker.counting import RunCounter
 from homing.worker.run import Run
+from homing.worker.slot import Done, Owner, Slot
 
 
-def counted(outcome: Outcome, held: Held = Held.HELD) -> dict[str, float]:
-    """The sums of one run of 20 ms that came to this, by name; what is zero is left out."""
+def run_of() -> Run:
+    """A first run of a delivery that was opened now."""
     job = ClaimedJob(
         lease=Lease("mail", JobId("1"), LeaseToken("t")),
         name="send",
@@ -29,10 +30,23 @@ def counted(outcome: Outcome, held: Held = Held.HELD) -> dict[str, float]:
     )
     case: Any = SimpleNamespace(job=job, handler=SimpleNamespace(job_name="send"), consumer="mail.send")
     envelope: Any = SimpleNamespace(opened_at=datetime.now(UTC))
-    run = Run(case=case, event=cast("Any", None), envelope=envelope, trace_id="t")
-    metrics = Metrics("shop")
-    ledger = cast("Ledger", SimpleNamespace(clock_offset_seconds=0.0))
-    RunCounter(metrics, SystemClock(), ledger).count(job, run, outcome, Finished(held), 0.02)
+    return Run(case=case, event=cast("Any", None), envelope=envelope, trace_id="t")
+
+
+def counter() -> RunCounter:
+    """One that has counted nothing."""
+    return RunCounter(Metrics("shop"), SystemClock(), cast("Ledger", SimpleNamespace(clock_offset_seconds=0.0)))
+
+
+def counted(outcome: Outcome, held: Held = Held.HELD) -> dict[str, float]:
+    """The sums of one run of 20 ms that came to this, by name; what is zero is left out."""
+    run, counting = run_of(), counter()
+    counting.count(run.job, run, outcome, Finished(held), 0.02)
+    return sums(counting.metrics)
+
+
+def sums(metrics: Metrics) -> dict[str, float]:
+    """How often everything was counted."""
     return {
         sample.name.removeprefix("homing_"): sample.value
         for family in metrics.registry.collect()
@@ -47,6 +61,23 @@ def test_a_run_whose_lease_another_one_took_is_counted_as_that_once() -> None:
     late = counted(Completed(), Held.TAKEN)
     assert (late["leases_lost_total"], late["deliveries_settled_total"]) == (1, 1)
     assert "leases_lost_total" not in counted(Completed(), Held.MISSING)
+
+
+def test_a_group_is_counted_as_its_runs_are() -> None:
+    """In fewer steps, and to the same sums."""
+    together, apart, owner = counter(), counter(), cast("Owner", None)
+    now = SystemClock().monotonic()
+    ends = [Held.HELD, Held.TAKEN, Held.MISSING]
+    runs = [run_of() for _ in ends]
+    group = [
+        Done(Slot(run.job, owner, now - 0.02), run, Completed(), Finished(held))
+        for run, held in zip(runs, ends, strict=True)
+    ]
+    together.count_completed(group, now)
+    for run, held in zip(runs, ends, strict=True):
+        apart.count(run.job, run, Completed(), Finished(held), 0.02)
+    assert sums(together.metrics) == sums(apart.metrics)
+    assert sums(together.metrics)["job_wait_seconds_count"] == 3
 
 
 def test_what_was_no_run_has_no_duration_and_what_was_no_start_no_wait() -> None:
