@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -19,25 +21,27 @@ MOST_LINKS = 5
 _ID = re.compile(r"[0-9a-f-]{36}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which actions: by this person, this deed, since then; `None` = whatever."""
+
+    actor: str | None
+    action: str | None
+    since: datetime | None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The same as an address carries it."""
+        since = None if self.since is None else self.since.isoformat()
+        values = {"actor": self.actor, "action": self.action, "since": since}
+        return {name: value for name, value in values.items() if value is not None}
+
+
 async def show_actions(visit: Visit) -> Response:
     """A page of what people did, newest first."""
-    actor, action = visit.query.text("actor", most=200), visit.query.text("action", most=60)
-    since, after = visit.query.moment("since"), visit.query.number("after", most=2**63 - 1)
-    found = ActionPage(actions=(), after=after)
-    for _ in range(CALLS):
-        more = await list_actions(
-            visit.ledger,
-            actor=actor,
-            action=action,
-            since=since,
-            after=found.after,
-            most=ON_A_PAGE - len(found.actions),
-        )
-        found = ActionPage(actions=found.actions + more.actions, after=more.after)
-        if found.after is None or len(found.actions) >= ON_A_PAGE:
-            break
-    given = {"actor": actor, "action": action, "since": None if since is None else since.isoformat()}
-    given = {name: value for name, value in given.items() if value is not None}
+    wanted = read_wanted(visit)
+    found = await find(visit, wanted, visit.query.number("after", most=2**63 - 1))
+    given = wanted.given
     return visit.page(
         "actions.html",
         found=found,
@@ -47,6 +51,34 @@ async def show_actions(visit: Visit) -> Response:
             "actions", "list", *(word for name, value in given.items() for word in (f"--{name}", value))
         ),
     )
+
+
+def read_wanted(visit: Visit) -> Wanted:
+    """Which actions the address asks for."""
+    return Wanted(
+        actor=visit.query.text("actor", most=200),
+        action=visit.query.text("action", most=60),
+        since=visit.query.moment("since"),
+    )
+
+
+async def find(visit: Visit, wanted: Wanted, after: int | None) -> ActionPage:
+    """A page, asking on while it is not full and the walk has not ended."""
+    found = ActionPage(actions=(), after=after)
+    for _ in range(CALLS):
+        left = ON_A_PAGE - len(found.actions)
+        more = await list_actions(
+            visit.ledger,
+            actor=wanted.actor,
+            action=wanted.action,
+            since=wanted.since,
+            after=found.after,
+            most=left,
+        )
+        found = ActionPage(actions=found.actions + more.actions, after=more.after)
+        if found.after is None or len(found.actions) >= ON_A_PAGE:
+            break
+    return found
 
 
 def links_of(visit: Visit, action: Action) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The outbox: events that are not with their consumers yet, and why; parked ones are released here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -66,6 +66,10 @@ async def release_events(visit: Visit) -> Response:
     if visit.form.raw("confirmed") == "yes":
         released = await release(visit.ledger, ids, visit.reasoned())
         return visit.go("/outbox", f"{words.count_of(released, 'event')} released: the relay routes them now")
+    return _ask(visit, choice, ids)
+
+
+def _ask(visit: Visit, choice: Choice | None, ids: Sequence[UUID]) -> Response:
     chosen = [("id", str(each)) for each in ids] if choice is None else [("all", "yes"), *choice.given.items()]
     return visit.page(
         "confirm.html",
@@ -78,7 +82,7 @@ async def release_events(visit: Visit) -> Response:
         fields=[("confirmed", "yes"), *chosen],
         back=visit.url("/outbox", state="parked"),
         subjects=list(map(str, ids)),
-        command_line=visit.command("events", "release", *(ids[:5] if len(ids) <= 5 else ["-"])),
+        command_line=visit.command("events", "release", *(ids if len(ids) <= 5 else ["-"])),
     )
 
 

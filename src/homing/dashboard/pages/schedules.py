@@ -100,6 +100,10 @@ async def do(visit: Visit) -> Response:
     line = await find_schedule(visit.ledger, visit.engine, schedule, queue=queue)
     if visit.form.raw("confirmed") == "yes":
         return await _act(visit, name, verb, line)
+    return _ask(visit, name, verb, line)
+
+
+def _ask(visit: Visit, name: str, verb: Verb, line: ScheduleLine) -> Response:
     return visit.page(
         "confirm.html",
         title=f"{verb.button}?",
@@ -108,10 +112,10 @@ async def do(visit: Visit) -> Response:
         button=verb.button,
         danger=verb.danger,
         action=visit.url(f"/schedules/{name}"),
-        fields=[("queue", queue), ("name", schedule), ("confirmed", "yes")],
+        fields=[("queue", line.queue), ("name", line.name), ("confirmed", "yes")],
         back=visit.url("/schedules"),
-        subjects=[f"{schedule} of queue {queue}, {line.when}"],
-        command_line=visit.command("schedules", name, schedule, "--queue", queue),
+        subjects=[f"{line.name} of queue {line.queue}, {line.when}"],
+        command_line=visit.command("schedules", name, line.name, "--queue", line.queue),
     )
 
 
