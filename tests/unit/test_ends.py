@@ -51,6 +51,8 @@ class Server:
         self.trace = trace
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.past: QueueEvent | None = None
+        self.past_ms = 1
+        self.now_ms = 50
         self.looks = 0
         self.streams = 0
 
@@ -66,7 +68,7 @@ class Server:
         return [JobEnd(result="7")]
 
     async def find_end(self, queue: str, job_id: JobId, since_ms: int) -> QueueEvent | None:
-        return self.past
+        return self.past if since_ms <= self.past_ms else None
 
 
 def event(kind: str, **fields: str) -> QueueEvent:
@@ -138,6 +140,15 @@ async def test_an_end_that_came_before_is_found() -> None:
         with pytest.raises(JobGone, match="no word of its end"):
             await answer
         await ends.close()
+
+
+async def test_an_end_that_comes_while_one_looks_is_found() -> None:
+    """Also of a job that is known by its id alone and is not kept: its end came after the waiting began, and before the look."""
+    server = Server(GONE)
+    server.past, server.past_ms = event("completed", returnvalue="8"), 51
+    ends, answer = waiting(server, None)
+    assert await answer == End("8")
+    await ends.close()
 
 
 async def test_one_stream_serves_all_who_wait() -> None:

@@ -42,8 +42,9 @@ class Ends:
     async def end_of(self, job_id: JobId, since_ms: int | None) -> End:
         """Wait for the end of a job, which may have come already; `JobGone` when there is no such job and no word of its end.
 
-        `since_ms`: when it was enqueued, so that the end of a job that was not kept is found among the events since. Nothing is missed: the
-        stream stands before the job is looked at, and after a gap in it the job is looked at again.
+        `since_ms`: when it was enqueued, so that the end of a job that was not kept is found among the events since; where that is not known,
+        those since the waiting began. Nothing is missed: the stream stands before the job is looked at, and after a gap in it the job is looked
+        at again.
         """
         while True:
             self._begin()
@@ -51,6 +52,7 @@ class Ends:
             self._waiting[job_id].add(told)
             try:
                 await self._until_opened()
+                since_ms = self._engine.now_ms if since_ms is None else since_ms
                 end = await self._look(job_id, since_ms) or await told
             finally:
                 self._leave(job_id, told)
@@ -70,7 +72,7 @@ class Ends:
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _look(self, job_id: JobId, since_ms: int | None) -> End | None:
+    async def _look(self, job_id: JobId, since_ms: int) -> End | None:
         """What the engine knows of the job, as soon as it answers; `None` while the job has not ended."""
         while True:
             try:
@@ -81,7 +83,7 @@ class Ends:
                 log.debug("waiting for the end of job %s: %s", job_id, error)
                 await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _ask(self, job_id: JobId, since_ms: int | None) -> End | None:
+    async def _ask(self, job_id: JobId, since_ms: int) -> End | None:
         (trace,) = await self._engine.inspect(self._queue, [job_id])
         if trace.exists and not trace.finished:
             return None
@@ -90,7 +92,7 @@ class Ends:
         (left,) = await self._engine.ends(self._queue, [job_id]) if trace.exists else (None,)
         if left is not None and left.result is not None:
             return End(left.result)
-        event = None if since_ms is None else await self._engine.find_end(self._queue, job_id, since_ms)
+        event = await self._engine.find_end(self._queue, job_id, since_ms)
         if event is None:
             raise JobGone(
                 f"queue {self._queue} has no job {str(job_id)!r} and no word of its end: it was removed, or ended longer ago than is kept "
