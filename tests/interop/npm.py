@@ -113,12 +113,13 @@ def _npm(folder: Path, *words: str) -> None:
     if done.returncode == 0:
         return
     if _UNREACHABLE.search(done.stderr):
-        raise NodeIsMissingError(f"npm cannot reach its registry: {_last_words(done.stderr)}")
-    raise NpmFailedError(f"npm {' '.join(words)} failed in {folder}: {_last_words(done.stderr)}")
+        raise NodeIsMissingError(f"npm cannot reach its registry: {_said(done.stderr)}")
+    raise NpmFailedError(f"npm {' '.join(words)} failed in {folder}: {_said(done.stderr)}")
 
 
-def _last_words(stderr: str) -> str:
-    return " ".join(stderr.split())[-500:]
+def _said(stderr: str) -> str:
+    """npm's code and reason, which it says first, before advice."""
+    return " ".join(stderr.replace("npm error", "").split())[:300]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -63,7 +63,7 @@ def test_what_is_missing_is_said_and_no_error(
 
 
 def test_an_npm_that_fails_is_an_error(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A lock that does not fit, a full disk: the command fails with npm's last words, and leaves nothing that counts."""
+    """A lock that does not fit, a full disk: the command fails with what npm said, and leaves nothing that counts."""
     put(machine, node=NODE, npm=npm_that("npm error code EINTEGRITY\nnpm error sha512 is wrong", 1))
     assert npm.main([]) == 1
     assert "EINTEGRITY" in capsys.readouterr().err
