@@ -118,7 +118,7 @@ def _npm(folder: Path, *words: str) -> None:
 
 
 def _said(stderr: str) -> str:
-    """npm's code and reason, which it says first, before advice."""
+    """The code and the reason, which npm says first, before its advice."""
     return " ".join(stderr.replace("npm error", "").split())[:300]
 
 
