@@ -5,7 +5,6 @@ import os
 import secrets
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -17,6 +16,7 @@ from redis import Redis
 from homing.config.settings import Settings
 from homing.embedded import EmbeddedPostgres, EmbeddedValkey, fast_test_settings, stop_with_parent
 from homing.schema import migrate
+from tests.databases import Databases, copy, drop
 
 _HERE = Path(__file__).parent
 _LONGEST = (
@@ -100,20 +100,25 @@ def _template(postgres_server: EmbeddedPostgres, _admin: psycopg.Connection) -> 
     return _TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def databases(postgres_server: EmbeddedPostgres, _admin: psycopg.Connection, _template: str) -> Databases:
+    """Lends databases."""
+    return Databases(postgres_server, _admin, _template)
+
+
 @pytest.fixture
-def database_url(postgres_server: EmbeddedPostgres, _admin: psycopg.Connection, _template: str) -> Iterator[str]:
-    """A database of this test's own, migrated for the redis engine, with its own ledger id; dropped afterwards."""
-    with _database(postgres_server, _admin, _template) as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("UPDATE homing.ledger SET ledger_id = gen_random_uuid()")
+def database_url(databases: Databases) -> Iterator[str]:
+    """A database that is this test's own meanwhile, as if just migrated for the redis engine, with a ledger id of its own."""
+    with databases.lend() as url:
         yield url
 
 
 @pytest.fixture
 def empty_database_url(postgres_server: EmbeddedPostgres, _admin: psycopg.Connection) -> Iterator[str]:
     """A database of this test's own, without Homing's tables; dropped afterwards."""
-    with _database(postgres_server, _admin, "template1") as url:
-        yield url
+    name = copy(_admin, "template1")
+    yield postgres_server.url(name)
+    drop(_admin, name)
 
 
 @pytest.fixture
@@ -136,18 +141,6 @@ def redis_prefix(redis_url: str) -> Iterator[str]:
 def settings(database_url: str, redis_url: str, redis_prefix: str) -> Settings:
     """The settings of a process that works on this test's database and prefix."""
     return Settings(database_url=database_url, redis_url=redis_url, prefix=redis_prefix)
-
-
-@contextmanager
-def _database(server: EmbeddedPostgres, admin: psycopg.Connection, template: str) -> Iterator[str]:
-    name = f"t_{secrets.token_hex(6)}"
-    # Files are copied in a fifth of the time that logging every page of them takes; PostgreSQL 14 knows no other way.
-    terms = "CREATE DATABASE {} TEMPLATE {}" + (" STRATEGY FILE_COPY" if admin.info.server_version >= 150_000 else "")
-    admin.execute(sql.SQL(terms).format(sql.Identifier(name), sql.Identifier(template)))
-    try:
-        yield server.url(name)
-    finally:
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 async def _migrate(url: str) -> None:
