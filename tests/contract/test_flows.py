@@ -123,6 +123,20 @@ async def test_waiting_needs_the_lease_and_hands_out_the_next_job(subject: Subje
     assert finished.next.lease.job_id == "next"
 
 
+@pytest.mark.parametrize("fatal", [False, True])
+async def test_a_run_that_lost_its_lease_ends_no_parent(subject: Subject, *, fatal: bool) -> None:
+    """Whether its children are awaited or have failed: the answer is that of any lost lease, and the family stays."""
+    await subject.add("bill")
+    stale = await subject.claim()
+    await subject.engine.complete(stale, "1", mark=None, keep=KeepRule(count=0), claim_next=None)
+    await add(subject.engine, parent(), child("p1"))
+    if fatal:
+        await end(subject, None)
+    before = await family(subject)
+    assert (await subject.engine.complete(stale, "1", mark=None, keep=KEEP, claim_next=None)).held is Held.MISSING
+    assert await family(subject) == before
+
+
 async def test_adding_a_flow_again_changes_nothing(subject: Subject) -> None:
     """Neither while its children wait, nor when one of them has ended: ids are the identity."""
     flow = (parent(), child("p1"), child("p2"))

@@ -126,8 +126,8 @@ class RedisLeasing(RedisSession):
         if reply not in _HAS_CHILDREN:
             return reply
         names = (keys.part(job_id), keys.lock(job_id))  # it is done whatever they come to: the ledger says so
-        await run(self._main, own_script("letChildrenGo-2"), names, job.lease.token)
-        return await run(self._main, self._scripts.move_to_finished, target, *arguments)
+        answer = await run(self._main, own_script("letChildrenGo-2"), names, job.lease.token)
+        return await run(self._main, self._scripts.move_to_finished, target, *arguments) if answer == 1 else answer
 
     async def _then_claim(self, job: ClaimedJob, held: Held, claim_next: ClaimRequest | None) -> Finished:
         """The answer to a script that gave a job up and cannot lease the next."""
