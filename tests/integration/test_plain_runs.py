@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
+
 from homing import Event, Homing, PermanentError, RetryLater
 from homing.config.logs import log_context
 from homing.config.settings import Settings
@@ -17,6 +19,11 @@ from tests.system import running
 from tests.waiting import until
 
 JOBS = 60
+FULL_DISK = """
+CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE 'could not extend file: no space left on device' USING ERRCODE = '53100'; END $$;
+CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON homing.deliveries FOR EACH ROW EXECUTE FUNCTION fill();
+"""
 LEFT_BEHIND: ContextVar[int | None] = ContextVar("left_behind", default=None)
 
 
@@ -93,3 +100,25 @@ async def test_two_jobs_are_one_message(settings: Settings) -> None:
         assert await system.sql.fetchval("SELECT count(*) FROM homing.deliveries WHERE outcome = 'done'") == 2
     await engine.close()
     assert sorted(runs) == [0, 0, 1, 1]
+
+
+async def test_a_full_disk_repeats_no_effect(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """What was done and cannot be written down now is held until it can be: giving it up would do it again at the end of every lease."""
+    app = Homing("plain")
+    runs: list[int] = []
+
+    @app.queue("mail", concurrency=2).handler("ping", on=Pinged, at_least_once=True)
+    async def ping(event: Pinged) -> None:
+        runs.append(event.number)
+
+    async with running(app, settings, relay=False) as system:
+        await system.sql.execute(FULL_DISK)
+        await system.engine.add("mail", [job(number) for number in range(2)])
+        await until(lambda: caplog.text.count("is done and waits to be settled") == 2)
+        await system.sql.execute("DROP TRIGGER full_disk ON homing.deliveries")
+
+        async def all_ended() -> bool:
+            return (await system.engine.counts("mail")).completed == 2
+
+        await until(all_ended)
+    assert sorted(runs) == [0, 1]

@@ -38,7 +38,8 @@ _AWAY = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,  # a full disk, no memory, no connection left
+    asyncpg.PostgresSystemError,  # its disk does not read or write
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
