@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import asyncpg
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -43,6 +44,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+# An example may take as long as a busy machine lets it.
+hypothesis.settings.register_profile("homing", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("homing")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
