@@ -47,27 +47,32 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick_looks")
 async def test_blocked_event_loop_is_told_once_with_the_line_that_blocks(caplog: pytest.LogCaptureFixture) -> None:
-    """One blockage is two lines: who blocks and where, and for how long it was; then the next one is told too."""
+    """One blockage is two lines: who blocks and where, and for how long it was; then the next one is told too. What a busy machine adds is another one."""
     caplog.set_level(logging.INFO)
     dog = Watchdog(
         [], end=lambda: None, patience_seconds=NEVER, blocked_seconds=0.05, describe=lambda name: f"<{name}>"
     )
     dog.start()
+
+    def of_the_handler() -> list[int]:
+        return [at for at, line in enumerate(told(caplog)) if "<run:17> blocks it" in line]
+
     for number in (1, 2):
 
         async def a_handler_that_blocks(number: int = number) -> None:
-            wait_until(lambda: dog.blockages == number and len(told(caplog)) == 2 * number - 1, what="it was noticed")
+            wait_until(lambda: len(of_the_handler()) == number, what="it was noticed")
 
         await asyncio.create_task(a_handler_that_blocks(), name="run:17")
-        await until(lambda number=number: len(told(caplog)) == 2 * number, what="it was told")  # type: ignore[misc]  # mypy has no type for a default of a lambda
+        await until(lambda: dog.blocked_since is None and len(told(caplog)) % 2 == 0, what="its end was told")
     await dog.stop()
-    blocked, again = told(caplog)[:2]
+    first, second = of_the_handler()
+    blocked, again = told(caplog)[first : first + 2]
     assert blocked.startswith("the event loop has not turned for 0.05 s: <run:17> blocks it, at\n")
     assert "in a_handler_that_blocks\n" in blocked
     assert "run_until_complete" not in blocked
     assert again.startswith("the event loop turns again; it was blocked for ")
-    assert dog.blocked_since is None
-    assert dog.blockages == 2
+    assert told(caplog)[second + 1].startswith("the event loop turns again; it was blocked for ")
+    assert dog.blockages >= 2
 
 
 @pytest.mark.usefixtures("quick_looks")
