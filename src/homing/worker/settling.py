@@ -10,11 +10,15 @@ from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
 from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP, as_rows
 from homing.records import quickly_made
+from homing.schema.statement import Statement
 from homing.worker.coalescer import Coalescer
 from homing.worker.run import Run
 from homing.worker.spans import settle_spans
 
 log = logging.getLogger("homing.worker")
+
+Row = dict[str, object]
+"""A row as a statement takes it."""
 
 
 @quickly_made
@@ -61,17 +65,34 @@ class Settler:
 
     async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
-            await self._ledger.fetch(SETTLE_GROUP, rows=as_rows([_row(each) for each in group]))
+            await self._write(SETTLE_GROUP, [_row(each) for each in group])
         return [None] * len(group)
 
     async def _settle_jobs(self, group: Sequence[Settled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
             rows = [_row(each) | {"queue": each.run.job.lease.queue, "job_name": each.run.job.name} for each in group]
-            await self._ledger.fetch(SETTLE_JOB_GROUP, rows=as_rows(rows))
+            await self._write(SETTLE_JOB_GROUP, rows)
         return [None] * len(group)
 
+    async def _write(self, statement: Statement, rows: Sequence[Row]) -> None:
+        """All of them in one statement. What is refused is written in halves: many large results may be too much at once, and one that cannot
+        be kept must not leave the others unwritten, whose effects have happened too. Its error is raised when all others are written.
+        """  # noqa: D205 - one thought
+        try:
+            await self._ledger.fetch(statement, rows=as_rows(rows))
+        except ServerUnavailable:
+            raise
+        except Exception:
+            if len(rows) == 1:
+                raise
+            half = len(rows) // 2
+            try:
+                await self._write(statement, rows[:half])
+            finally:
+                await self._write(statement, rows[half:])
 
-def _row(settled: Settled) -> dict[str, object]:
+
+def _row(settled: Settled) -> Row:
     run = settled.run
     return {"event_id": run.event_id, "consumer": run.consumer, "result": kept_result(settled.result)}
 
