@@ -236,7 +236,7 @@ async def test_every_page_is_accessible_in_light_dark_and_narrow(browser: Browse
             await page.evaluate(FOLD)
             await page.evaluate(AXE)
             for theme in ("light", "dark"):
-                await page.emulate_media(color_scheme=theme)  # type: ignore[arg-type] # one of its words
+                await page.emulate_media(color_scheme=theme)
                 found = await page.evaluate(ASK_AXE, None if theme == "light" else ["color-contrast"])
                 if found:
                     faults[f"{name} in {theme}"] = found

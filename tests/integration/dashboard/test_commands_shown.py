@@ -30,7 +30,8 @@ def complaint(command: str) -> str | None:
     """What the command line has against a command, which it reads and does not run; a reason that is still to be given is nothing."""
     words = shlex.split(command)[1:]
     reader: Any = typer.main.get_command(commands)
-    context = reader.make_context("homing", [], resilient_parsing=True)
+    name = "homing"
+    context = reader.make_context(name, [], resilient_parsing=True)
     while hasattr(reader, "resolve_command"):
         name, reader, words = reader.resolve_command(context, words)
         context = reader.make_context(name, [], parent=context, resilient_parsing=True)
