@@ -118,7 +118,7 @@ class Together:
 
     def _end(self, slot: Slot, run: Run, ending: Ending) -> None:
         if not isinstance(ending, Returned):
-            del self._runs[run.job.lease]
+            self._runs.pop(run.job.lease, None)
             self._conclude(slot, run, ending)
             return
         if not self._returned:
@@ -139,7 +139,7 @@ class Together:
     async def _finish(self, owner: Owner, group: Sequence[_Returned]) -> None:
         await self._settler.settle_surely([Settled(each.run, each.result) for each in group])
         for each in group:
-            del self._runs[each.run.job.lease]
+            self._runs.pop(each.run.job.lease, None)
             each.run.let_go()
             if each.slot.notes is not None:
                 await each.slot.notes.close()
@@ -155,4 +155,5 @@ class Together:
                 done.append(Done(each.slot, each.run, outcome, answer))
             else:
                 self._conclude(each.slot, each.run, outcome)
-        self._leave(done)
+        if done:
+            self._leave(done)
