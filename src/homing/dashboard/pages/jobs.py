@@ -1,9 +1,11 @@
 """Jobs as the engine has them: by queue, state and name, page by page; and what is done to one, to a selection, or to all that fit."""
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from homing.dashboard.lookout import Seen
 from homing.dashboard.visit import Visit, page
+from homing.errors import Refused
 from homing.operations.jobs import STATES, Choice, JobList, list_jobs
 from homing.queue.browse import JobState
 
@@ -28,7 +30,10 @@ async def show_jobs(visit: Visit) -> Response:
 
 async def find(visit: Visit, choice: Choice, after: str | None) -> JobList:
     """A page of jobs. With a name that is rare it may be short or empty and not the last: it looks at a bounded number."""
-    return await list_jobs(visit.ledger, visit.engine, choice, after=after, most=ON_A_PAGE)
+    try:
+        return await list_jobs(visit.ledger, visit.engine, choice, after=after, most=ON_A_PAGE)
+    except Refused as error:
+        raise HTTPException(400, str(error)) from error
 
 
 def read_choice(visit: Visit) -> Choice:
