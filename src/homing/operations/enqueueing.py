@@ -31,6 +31,7 @@ async def enqueue(
     ledger: Ledger, queue: Queue, job: str, data: Data, *, options: EnqueueOptions, person: Person
 ) -> Handle[Any]:
     """Add the job; who does it is kept right after, with the id that the queue gave it. Errors are those of `Queue.enqueue`."""
+    person.require("enqueue")
     handle = await queue.enqueue(job, data, **options)
     subject = {"queue": queue.name, "job": job, "id": handle.id, "deduplicated": handle.deduplicated}
     await keep_action(ledger, person, "enqueue", subject, affected=0 if handle.deduplicated else 1)
