@@ -48,5 +48,7 @@ async def test_who_may_not_enqueue_enqueues_nothing() -> None:
     """What is kept right after the deed is asked before it."""
     queue = AsyncMock()
     with pytest.raises(NotPermitted, match="may not enqueue"):
-        await enqueue(cast("Any", Kept()), queue, "send", {}, options={}, person=Person("eve", "because", Role.OPERATOR))
+        await enqueue(
+            cast("Any", Kept()), queue, "send", {}, options={}, person=Person("eve", "because", Role.OPERATOR)
+        )
     queue.enqueue.assert_not_called()
