@@ -119,18 +119,18 @@ async def test_run_whose_lease_is_missing_goes_on(settings: Settings, caplog: py
 
 
 async def test_handler_that_blocks_the_loop_keeps_its_lease(settings: Settings) -> None:
-    """A handler that blocks the event loop for three leases runs once: a thread renews the lease meanwhile."""
+    """A handler that blocks the event loop for two leases runs once: a thread renews the lease meanwhile."""
     app = Homing("test")
     runs: list[int] = []
 
     @app.queue(QUEUE).handler("do", on=Asked, at_least_once=True)
     async def do(event: Asked, job: Job) -> None:
         runs.append(job.attempt)
-        threading.Event().wait(1.8)  # the mistake that is tested: nothing else in this loop runs meanwhile
+        threading.Event().wait(3.2)  # the mistake that is tested: nothing else in this loop runs meanwhile
 
-    brief = quick(settings, lease=milliseconds(600), beat=milliseconds(150), rescue=milliseconds(200))
+    brief = quick(settings, lease=seconds(1.5), beat=milliseconds(250), rescue=milliseconds(200))
     async with running(app, brief) as system:
-        rescuer = asyncio.create_task(asyncio.to_thread(rescue_meanwhile, brief, 2.5))
+        rescuer = asyncio.create_task(asyncio.to_thread(rescue_meanwhile, brief, 4.0))
         await system.record(Asked())
         await system.settled()
         assert await rescuer == []
