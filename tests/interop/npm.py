@@ -47,6 +47,10 @@ class NpmFailedError(Exception):
     """npm reached its registry and failed all the same."""
 
 
+class NothingNewerError(Exception):
+    """The newest BullMQ is the pinned one, with which everything was proved already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Installed:
     """A folder with `node_modules` in it."""
@@ -74,6 +78,8 @@ def install(*, newest: bool = False) -> Installed:
     """Install what is not there yet; the newest BullMQ is asked for each time."""
     _require_node()
     folder = NEWEST if newest else PINNED
+    if newest and (version := _newest_version()) == _pinned_version():
+        raise NothingNewerError(f"bullmq {version} is the newest 6 and the pinned one: there is nothing more to prove")
     if newest or not _stamp(folder).exists():
         shutil.rmtree(folder if newest else HOME, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -104,14 +110,25 @@ def node_version() -> str:
     return subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()  # noqa: S607 - the one on the PATH is meant
 
 
-def _npm(folder: Path, *words: str) -> None:
+def _pinned_version() -> str:
+    version: str = json.loads((WANTED / "package.json").read_text(encoding="utf-8"))["dependencies"]["bullmq"]
+    return version
+
+
+def _newest_version() -> str:
+    versions: list[str] | str = json.loads(_npm(WANTED, "view", "bullmq@6", "version", "--json"))
+    listed = [versions] if isinstance(versions, str) else versions
+    return max(listed, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
+
+
+def _npm(folder: Path, *words: str) -> str:
     command = ["npm", *words, *_QUIET]
     try:
         done = subprocess.run(command, cwd=folder, timeout=INSTALL_SECONDS, check=False, capture_output=True, text=True)
     except subprocess.TimeoutExpired as error:
         raise NodeIsMissingError(f"npm did not get its packages within {INSTALL_SECONDS:g} s") from error
     if done.returncode == 0:
-        return
+        return done.stdout
     if _UNREACHABLE.search(done.stderr):
         raise NodeIsMissingError(f"npm cannot reach its registry: {_said(done.stderr)}")
     raise NpmFailedError(f"npm {' '.join(words)} failed in {folder}: {_said(done.stderr)}")
@@ -123,7 +140,7 @@ def _said(stderr: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Install; 0 also where there is nothing to install with, which is said aloud."""
+    """Install; 0 also where there is nothing to install with, which is said aloud; 3 where the newest is the pinned one."""
     parser = argparse.ArgumentParser(prog="python -m tests.interop.npm", description=__doc__)
     parser.add_argument("--newest", action="store_true", help="the newest BullMQ 6, beside the pinned one")
     options = parser.parse_args(arguments)
@@ -132,6 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NodeIsMissingError as error:
         sys.stderr.write(f"!!! NODE IS LEFT OUT: {error}\n")
         return 0
+    except NothingNewerError as error:
+        sys.stdout.write(f"{error}\n")
+        return 3
     except NpmFailedError as error:
         sys.stderr.write(f"npm: {error}\n")
         return 1
