@@ -1,6 +1,7 @@
 """What is shipped, and what may not be asked for."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,13 @@ def test_times_that_cannot_be_kept_are_refused(name: str, value: timedelta) -> N
     options = Options(timeout=value) if name == "timeout" else Options(deadline=value)
     with pytest.raises(RegistrationError, match=rf"{name}=.*greater than zero and at most 36,500 days"):
         options.policy()
+
+
+@pytest.mark.parametrize("value", [1.0, "30s"])
+def test_a_time_without_a_unit_is_refused(value: Any) -> None:
+    """Nobody can tell whether a number means seconds."""
+    with pytest.raises(RegistrationError, match=r"timeout=.*give a duration, such as seconds\(30\)"):
+        Options(timeout=value).policy()
 
 
 def test_attempts_of_one_level_over_starts_of_another_are_no_error() -> None:

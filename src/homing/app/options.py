@@ -185,6 +185,8 @@ def _first(value: Any, otherwise: Any) -> Any:
 
 
 def _positive(name: str, value: timedelta) -> float:
+    if not isinstance(value, timedelta):
+        raise RegistrationError(f"{name}={value!r}: give a duration, such as seconds(30) or timedelta(days=1)")
     if not timedelta(0) < value <= LONGEST:
         raise RegistrationError(f"{name}={value}: must be greater than zero and at most {LONGEST.days:,} days")
     return value.total_seconds()
