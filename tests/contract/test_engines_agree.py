@@ -18,6 +18,7 @@ from homing.queue.port import ClaimRequest, Finished, Idle
 from homing.queue.redis import RedisEngine
 from tests.contract.conftest import QUEUE, job
 
+AGES_AGO = job("any").timestamp_ms
 IDS = ["a", "b", "c", "d", "e"]
 CALLS = ["add", "add", "claim", "claim", "complete", "fail", "retry", "park", "unpark", "release", "remove", "extend"]
 PEOPLE = ["promote", "rerun", "drain", "lift"]
@@ -166,7 +167,9 @@ class Player:
     def _note(self, found: ClaimedJob | Idle | None) -> object:
         if isinstance(found, ClaimedJob):
             self._claimed.append(found)
-        elif isinstance(found, Idle) and found.retry_seconds is not None:
+            began_now = found.timestamp_ms > AGES_AGO  # a moment of the clock, which no two plays share
+            return replace(found, timestamp_ms=0) if began_now else found
+        if isinstance(found, Idle) and found.retry_seconds is not None:
             return replace(found, retry_seconds=float(round(found.retry_seconds, -1)))
         return found
 

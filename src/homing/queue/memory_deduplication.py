@@ -1,7 +1,7 @@
 """Which job stands for which de-duplication id: BullMQ's rules, step for step, without its scripts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from homing.clock import Clock
 from homing.ids import JobId
@@ -65,9 +65,11 @@ class MemoryDeduplication:
         if stand is not None and stand.ends is None and stand.job_id == job.id:
             del self._stands[same.id]
         last = self._last.pop(same.id, None)
-        if last is not None and last.deduplication is not None:
+        if last is None:
+            return None
+        if last.deduplication is not None:
             self._stand(last.deduplication, last.id)
-        return last
+        return replace(last, timestamp_ms=int(self._clock.now().timestamp() * 1000))  # it begins now, as BullMQ has it
 
     def remove(self, job: NewJob) -> None:
         """Somebody took a job away: it counts no more, and nothing follows it."""
