@@ -160,3 +160,26 @@ async def test_no_question_is_lost_in_a_crowd() -> None:
     assert answers == [number * 10 for number in range(1000)]
     assert sum(batches) == 1000
     assert len(batches) < 100
+
+
+async def test_as_many_calls_are_on_their_way_as_may_be() -> None:
+    """With two flights a second call leaves while the first one is answered; what comes then waits, and leaves together."""
+    calls: list[list[int]] = []
+    gate = asyncio.Event()
+
+    async def answer(questions: Sequence[int]) -> list[int]:
+        calls.append(list(questions))
+        await gate.wait()
+        return [question * 10 for question in questions]
+
+    coalescer: Coalescer[int, int] = Coalescer(answer, flights=2)
+    tasks = []
+    for number in range(4):
+        tasks.append(asyncio.create_task(coalescer.ask(number)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert calls == [[0], [1]]
+    gate.set()
+    assert [await task for task in tasks] == [0, 10, 20, 30]
+    assert calls == [[0], [1], [2, 3]]
+    assert await coalescer.ask(5) == 50

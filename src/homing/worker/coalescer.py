@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Coalescer(Generic[K, V]):
-    """Collects calls of `ask` and answers them by `answer_all`, one call at a time, at most `most` questions each.
+    """Collects calls of `ask` and answers them by `answer_all`, `flights` calls at a time, at most `most` questions each.
 
     An error of `answer_all` is the error of every question it was asked. Group commit, without a timer: alone, a question leaves at
     once; in a crowd, the crowd leaves together. What is answered together is no asker's own: it is done in `context`, by default an
@@ -23,13 +23,15 @@ class Coalescer(Generic[K, V]):
         answer_all: Callable[[Sequence[K]], Awaitable[Sequence[V]]],
         *,
         most: int = 500,
+        flights: int = 1,
         context: Callable[[], Context] = Context,
     ) -> None:
         self._answer_all = answer_all
         self._most = most
         self._context = context
         self._waiting: list[_Bundle[K, V]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._flights = flights
+        self._flying: dict[object, asyncio.Task[None]] = {}
 
     async def ask(self, question: K) -> V:
         """The answer to one question."""
@@ -40,16 +42,17 @@ class Coalescer(Generic[K, V]):
         """The answers to several questions, which are not taken apart, however many they are."""
         answers: asyncio.Future[Sequence[V]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Bundle(questions, answers))
-        if self._task is None:
-            self._task = asyncio.create_task(self._work(), context=self._context())
+        if len(self._flying) < self._flights:
+            flight = object()
+            self._flying[flight] = asyncio.create_task(self._work(flight), context=self._context())
         return await answers
 
-    async def _work(self) -> None:
+    async def _work(self, flight: object) -> None:
         try:
             while self._waiting:
                 await self._answer(self._take())
         finally:
-            self._task = None
+            del self._flying[flight]
 
     def _take(self) -> list["_Bundle[K, V]"]:
         """The bundles that leave next: the first one, and those behind it as far as there is room."""

@@ -17,6 +17,9 @@ from homing.worker.spans import settle_spans
 
 log = logging.getLogger("homing.worker")
 
+_AT_ONCE = 2
+"""Statements that are on their way at once: while one waits for the disk, the server works on the other."""
+
 Row = dict[str, object]
 """A row as a statement takes it."""
 
@@ -35,8 +38,8 @@ class Settler:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._deliveries: Coalescer[Settled, None] = Coalescer(self._settle_deliveries)
-        self._jobs: Coalescer[Settled, None] = Coalescer(self._settle_jobs)
+        self._deliveries: Coalescer[Settled, None] = Coalescer(self._settle_deliveries, flights=_AT_ONCE)
+        self._jobs: Coalescer[Settled, None] = Coalescer(self._settle_jobs, flights=_AT_ONCE)
 
     async def settle_surely(self, group: Sequence[Settled]) -> None:
         """Mark deliveries done; committed when this returns.
