@@ -55,9 +55,7 @@ class Retention(BaseModel):
 class Settings(BaseModel):
     """The settings of one process, frozen. Building it directly reads no variable and no file; `load_settings` does."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False)
 
     database_url: PostgresUrl | None = None
     """The ledger's database; read it through `asyncpg_dsn`, `psycopg_dsn` or `sqlalchemy_url`."""
