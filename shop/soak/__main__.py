@@ -85,7 +85,9 @@ def _explain(wrong: Sequence[str], outcome: Outcome, folder: Path) -> Iterator[s
         return
     yield from (f"✗ {words}" for words in wrong)
     yield from outcome.open_ends[:MOST_OPEN_ENDS]
-    lost = [order.id for order in outcome.facts.orders if not (order.captures == 1 and order.parcels == order.parcels_due)]
+    lost = [
+        order.id for order in outcome.facts.orders if not (order.captures == 1 and order.parcels == order.parcels_due)
+    ]
     yield from (f"order {order_id}" for order_id in lost[:MOST_OPEN_ENDS])
     yield f"look: grep -h ID {folder}/logs/*.log, faults in {folder}/faults.log, the servers' data in {folder}/servers"
 

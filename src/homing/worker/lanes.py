@@ -1,4 +1,4 @@
-"""Owner and claims: every queue of a worker has a lane; one blocking wait wakes those that have a free slot."""
+"""Slots and claims: every queue of a worker has a lane; one blocking wait wakes those that have a free slot."""
 
 import asyncio
 import logging
@@ -68,7 +68,7 @@ class Lane:
 
     @property
     def free(self) -> int:
-        """Owner without a job."""
+        """Slots without a job."""
         return self.concurrency - self.running
 
     def has_room(self) -> bool:
