@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -36,6 +37,8 @@ _TEMPLATE = "homing_template"
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # each process that tests start would compile every module again
 sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background: what tests start would not hear Ctrl-C either
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
