@@ -37,7 +37,8 @@ _TEMPLATE = "homing_template"
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # each process that tests start would compile every module again
 sys.dont_write_bytecode = False
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background: what tests start would not hear Ctrl-C either
+# Ignored in the background of a shell, and what tests start would not hear Ctrl-C either.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
