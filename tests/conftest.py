@@ -50,6 +50,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+# A shell ignores SIGINT for what it starts in the background, and a process hands that down to its children; tests that press Ctrl-C mean it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # An example may take as long as a busy machine lets it.
 hypothesis.settings.register_profile("homing", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("homing")
