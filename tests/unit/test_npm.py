@@ -87,3 +87,8 @@ def test_the_lock_names_no_registry() -> None:
     lock = (npm.WANTED / "package-lock.json").read_text(encoding="utf-8")
     assert '"resolved"' not in lock
     assert lock.count('"integrity"') > 50
+
+
+def test_the_lock_names_no_address() -> None:
+    """Where packages come from is the machine's business; what they are is said by version and hash."""
+    assert "://" not in (npm.WANTED / "package-lock.json").read_text(encoding="utf-8")
