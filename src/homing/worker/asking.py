@@ -21,7 +21,9 @@ async def ask_for_wait(ask: Ask, attempt: int, error: BaseException, shipped: Re
     """The wait that the application wants; below zero, the death of the job. `shipped` holds when it gives no answer."""
     try:
         seconds = await _answer(ask, attempt, error)
-    except Exception as mistake:  # noqa: BLE001 - the application's own code; its failure must not become the job's
+    except BaseException as mistake:  # the application's own code, SystemExit too: no failure of the worker
+        if _is_ended():
+            raise
         log.warning(
             "the backoff %s gives no answer, so the job waits %.1f s: %s",
             getattr(ask, "__qualname__", ask),
@@ -32,6 +34,12 @@ async def ask_for_wait(ask: Ask, attempt: int, error: BaseException, shipped: Re
     if seconds < 0:
         return Fatal(report_error(error).final("exhausted"))
     return replace(shipped, delay_seconds=min(seconds, MAX_WAIT_SECONDS))
+
+
+def _is_ended() -> bool:
+    """Whether it was this task that somebody cancelled: a `CancelledError` may be the application's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _answer(ask: Ask, attempt: int, error: BaseException) -> float:

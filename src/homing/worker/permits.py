@@ -19,7 +19,7 @@ class Permits:
             return None
         try:
             run.limit_key = policy.read_key(run.event)
-        except Exception as error:  # noqa: BLE001 - the application's own function, which fails like its handler
+        except BaseException as error:  # noqa: BLE001 - the application's own function, which fails like its handler, SystemExit too
             return Raised(error)
         if run.limit_key is None:
             return None
