@@ -88,9 +88,7 @@ async def test_leases_are_renewed_until_the_last_run_ends(settings: Settings) ->
         await system.sql.execute("CREATE TABLE effects (number integer)")
         for number in range(3):  # one after the other, so that it is known which of them waits
             await system.record(Asked(number=number))
-            await until(
-                lambda number=number: _waiting(system, number + 1), what=f"{number + 1} jobs wait in each queue"
-            )
+            await wait_for_waiting(system, number + 1)
         async with running(app, brief, relay=False) as working:
             worker = working.worker
             assert worker is not None
@@ -113,5 +111,10 @@ async def test_leases_are_renewed_until_the_last_run_ends(settings: Settings) ->
         assert sorted(row["number"] for row in await system.sql.fetch("SELECT number FROM effects")) == [0, 1]
 
 
-async def _waiting(system: System, number: int) -> bool:
-    return all([(await system.engine.counts(kind)).waiting == number for kind in KINDS])
+async def wait_for_waiting(system: System, number: int) -> None:
+    """Wait until so many jobs wait in each queue."""
+
+    async def all_wait() -> bool:
+        return all([(await system.engine.counts(kind)).waiting == number for kind in KINDS])
+
+    await until(all_wait, what=f"{number} jobs wait in each queue")
