@@ -21,7 +21,9 @@ Endings = dict[int, Ending]
 
 
 async def call_batch(runs: Sequence[Run], caller: Caller, session: object) -> list[Returned] | Endings:
-    """Call a batch handler once: a result per run, or the endings of those that were told to end; the others go alone."""
+    """Call a batch handler once: a result per run, or the endings of those that were told to end, before it begins even; the others go alone."""
+    if over := told_to_end(runs):
+        return over
     handler, timeout_seconds = runs[0].handler, caller.timeout_seconds(runs[0])
     events = [run.event for run in runs]
     told = threading.Event()

@@ -33,7 +33,7 @@ def _settle_and_call(
         transaction.fetch(BOUND_LOCKS, wait=f"{LOCK_SECONDS:g}s")
         rows = transaction.fetch_all(SETTLE_BATCH, **settle_values(runs))
         places = first_of_each(runs, rows)
-        if not places:
+        if not places or told.is_set():
             return {}
         members = [runs[place] for place in places]
         arguments = arguments_of(members, caller, transaction.session, told)

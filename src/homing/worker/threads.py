@@ -64,7 +64,9 @@ async def call_in_thread(run: Run, work: Callable[[], Returned | Raised], timeou
 
 
 def contain(run: Run, arguments: dict[str, Any]) -> Returned | Raised:
-    """Call a plain function; whatever it raises is this run's failure and nobody else's."""
+    """Call a plain function; whatever it raises is this run's failure and nobody else's. A run that was told to end meanwhile never begins."""
+    if run.cause is not None:
+        return Raised(asyncio.CancelledError())
     try:
         value = run.handler.function(run.argument, **arguments)
     except BaseException as error:  # noqa: BLE001 - even SystemExit is only this job's failure; it is judged by the caller
