@@ -14,7 +14,7 @@ from homing.queue.outcome import Completed, HeldBack, LeaseLost, Outcome, Postpo
 from homing.queue.port import Finished, Held
 from homing.worker.counting import RunCounter
 from homing.worker.run import Run
-from homing.worker.slot import Done, Owner, Slot
+from homing.worker.slot import Owner, Plain, Slot
 
 
 def run_of() -> Run:
@@ -69,10 +69,9 @@ def test_a_group_is_counted_as_its_runs_are() -> None:
     now = SystemClock().monotonic()
     ends = [Held.HELD, Held.TAKEN, Held.MISSING]
     runs = [run_of() for _ in ends]
-    group = [
-        Done(Slot(run.job, owner, now - 0.02), run, Completed(), Finished(held))
-        for run, held in zip(runs, ends, strict=True)
-    ]
+    group = [Plain(Slot(run.job, owner, now - 0.02), run) for run in runs]
+    for plain, held in zip(group, ends, strict=True):
+        plain.finished = Finished(held)
     together.count_completed(group, now)
     for run, held in zip(runs, ends, strict=True):
         apart.count(run.job, run, Completed(), Finished(held), 0.02)

@@ -18,7 +18,7 @@ from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import Completed, Dead
 from homing.queue.port import Finished, Held
 from homing.worker.reporting import Reporter
-from homing.worker.slot import Done, Slot
+from homing.worker.slot import Plain, Slot
 
 JOB = ClaimedJob(
     lease=Lease("mail", JobId("17"), LeaseToken("t")),
@@ -80,12 +80,15 @@ def own_log() -> Iterator[io.StringIO]:
         root.setLevel(level)
 
 
-def done(job_id: str, held: Held = Held.HELD) -> Done:
+def done(job_id: str, held: Held = Held.HELD) -> Plain:
     """A run that has completed; nothing of it is looked at here but its name and its job."""
     job = replace(JOB, lease=replace(JOB.lease, job_id=JobId(job_id)))
-    run: Any = SimpleNamespace(job=job, consumer="mail.send")
+    names = {"consumer": "mail.send", "trace_id": "4bf9", "event_id": "0190"}
+    run: Any = SimpleNamespace(job=job, **names)
     owner: Any = None
-    return Done(Slot(job, owner, 1.0, fields={"app": "shop", "job_id": job_id}), run, Completed(), Finished(held))
+    plain = Plain(Slot(job, owner, 1.0, fields={"app": "100 %s shop", "job_id": job_id, "attempt": 1, **names}), run)
+    plain.finished = Finished(held)
+    return plain
 
 
 class Heard(logging.Handler):
@@ -101,7 +104,12 @@ class Heard(logging.Handler):
 
 def test_lines_of_a_group_are_those_of_its_runs() -> None:
     """Written together without records where nobody else hears them, or one by one: the same lines, each with its own fields."""
-    group, reporter, heard = [done("a"), done("b\n\x1b", Held.MISSING)], Reporter(ManualClock()), Heard()
+    ids = ["a", "b\n\x1b", 'say "%s"', "jäger", "\x7f", "\ud800", "postgresql://user:secret@host/db"]
+    group, reporter, heard = (
+        [done(ids[0]), done(ids[1], Held.MISSING), *map(done, ids[2:])],
+        Reporter(ManualClock()),
+        Heard(),
+    )
     with own_log() as stream:
         reporter.report_completed(group, 1.25)
         together = stream.getvalue()
@@ -109,12 +117,14 @@ def test_lines_of_a_group_are_those_of_its_runs() -> None:
         reporter.report_completed(group, 1.25)
         logging.getLogger("homing.worker").removeHandler(heard)
         one_by_one = stream.getvalue().removeprefix(together)
-    assert len(heard.records) == 2
+    assert len(heard.records) == len(ids)
     lines, others = ([json.loads(line) for line in text.splitlines()] for text in (together, one_by_one))
     for line in lines + others:
         assert line.pop("time").endswith("+00:00")
     assert lines == others
-    assert [line["job_id"] for line in lines] == ["a", "b\n\x1b"]
+    assert [line["job_id"] for line in lines[:-1]] == ids[:-1]
+    assert "secret" not in together
+    assert all(line.isprintable() for line in together.splitlines())
     assert lines[0]["message"].startswith("mail.send completed in 0.250 s, age ")
     assert lines[1]["message"].endswith(" (lease missing)")
 

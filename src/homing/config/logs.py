@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from homing.config.tidying import is_tidy, tidy, tidy_text
-from homing.records import quickly_made
+from homing.config.tidying import LONG_LINE, is_tidy, tells_no_secret, tidy, tidy_text
 
 LogFormat = Literal["auto", "json", "pretty"]
 
@@ -24,6 +22,7 @@ log_context: ContextVar[Mapping[str, object]] = ContextVar("homing_log_context",
 
 _dump = json.JSONEncoder(ensure_ascii=False, default=str).encode  # made once: `json.dumps` makes one for every line
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_FIRST = '{"message":'
 
 _ALIKE = frozenset({"app", "worker"})
 """What is the same in all lines of a process, and tells people nothing."""
@@ -81,6 +80,19 @@ class JsonFormatter(logging.Formatter):
             text = _json(tidy(line))
         return text if text.isascii() and "\x7f" not in text else _escape(text, _json_escape)
 
+    def lines_of(self, created: float, mould: "Mould", lines: Sequence[Mapping[str, object]]) -> list[str]:
+        """Lines of one moment and one mould: only what they do not share is put into words for each, all of it at once."""
+        try:
+            own = to_json(lines).decode()
+        except PydanticSerializationError:  # as below
+            own = ""
+        parts = own[len(_FIRST) + 1 : -2].split("}," + _FIRST)  # which stands in no text: there its quotes are escaped
+        is_usual = own.isascii() and "\x7f" not in own and tells_no_secret(own) and max(map(len, parts)) <= LONG_LINE
+        if own and is_usual and mould.is_usual:
+            head = f'{{"time":"{self._time(created)}",{mould.json},"message":'
+            return [f"{head}{part}}}" for part in parts]
+        return [self.line(created, mould.level, mould.logger, *mould.take_apart(each)) for each in lines]
+
     def _time(self, moment: float) -> str:
         """ISO 8601 to the millisecond; what lines of one second share is written once."""
         second = int(moment)
@@ -111,14 +123,26 @@ class PrettyFormatter(logging.Formatter):
             line = _pretty(tidy_text(message), tidy(told))
         return _escape(f"{at} {level:<7} {line}", _text_escape)
 
+    def lines_of(self, created: float, mould: "Mould", lines: Sequence[Mapping[str, object]]) -> list[str]:
+        """The lines of one moment and one mould."""
+        return [self.line(created, mould.level, mould.logger, *mould.take_apart(each)) for each in lines]
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What a log record becomes in the end: for many lines that are alike, made without records."""
 
-    message: str
-    fields: Mapping[str, object]
+class Mould:
+    """What many lines have in common, put into words once. A line of it is made without a record: its message, and then the fields of its own,
+    which are texts and finite numbers."""  # noqa: D205, D209 - one thought
+
+    def __init__(self, level: str, logger: str, common: Mapping[str, object]) -> None:
+        self.level = level
+        self.logger = logger
+        self.common = common
+        self.json = _json({"level": level.lower(), "logger": logger, **common})[1:-1]
+        self.is_usual = self.json.isascii() and "\x7f" not in self.json and is_tidy(self.json)
+
+    def take_apart(self, line: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+        """The message of a line, and all its fields."""
+        fields = {**self.common, **line}
+        return str(fields.pop("message")), fields
 
 
 def only_writer(logger: logging.Logger) -> "Writer | None":
@@ -142,16 +166,15 @@ class Writer(logging.StreamHandler[TextIO]):
         """Whether nobody has changed what it lets through, or how it writes."""
         return self.formatter is self.lines and self.level == logging.NOTSET and self.filters == [_add_context]
 
-    def write(self, level: str, logger: str, lines: Sequence[Line]) -> None:
-        """Write lines of one moment, and let them go at once."""
-        now = time.time()
+    def write(self, mould: Mould, lines: Sequence[Mapping[str, object]]) -> None:
+        """Write lines of one moment and one mould, and let them go at once; `message` is the first field of each."""
         try:
-            text = "".join(f"{self.lines.line(now, level, logger, each.message, each.fields)}\n" for each in lines)
+            text = "\n".join(self.lines.lines_of(time.time(), mould, lines))
             with self.lock or nullcontext():
-                self.stream.write(text)
+                self.stream.write(f"{text}\n")
                 self.stream.flush()
         except Exception:  # noqa: BLE001 - as below
-            self.handleError(logging.makeLogRecord({"name": logger, "msg": "%d lines", "args": (len(lines),)}))
+            self.handleError(logging.makeLogRecord({"name": mould.logger, "msg": "%d lines", "args": (len(lines),)}))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line and let it go at once."""

@@ -16,7 +16,12 @@ _PLAIN = int | float | bool | None
 
 def is_tidy(line: str) -> bool:
     """Whether a line can be written as it is: the usual case, found out at once."""
-    return len(line) <= LONG_LINE and "://" not in line and "assword" not in line and "ASSWORD" not in line
+    return len(line) <= LONG_LINE and tells_no_secret(line)
+
+
+def tells_no_secret(text: str) -> bool:
+    """Whether nothing in a text looks as if a secret stood behind it."""
+    return "://" not in text and "assword" not in text and "ASSWORD" not in text
 
 
 def tidy(values: Mapping[str, object]) -> dict[str, object]:

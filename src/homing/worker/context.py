@@ -1,6 +1,6 @@
 """What the code of a run can ask without being handed it: the fields of its log lines, its trace, the ledger it belongs to, its counters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import Context, Token, copy_context
 from dataclasses import replace
@@ -76,13 +76,39 @@ class Surroundings:
 
     def fields_of(self, run: Run) -> Mapping[str, object]:
         """The fields of all log lines of a run."""
-        return MappingProxyType({**self._own_fields, **_fields_of_run(run.job, run)})
+        return _FieldsOfRun(self._own_fields, run)
 
     def of(self, run: Run, fields: Mapping[str, object]) -> Context:
         """The context of one run, which nobody else changes or sees."""
         context = self._of_runs.copy()
         context.run(_enter, fields, run.trace)
         return context
+
+
+class _FieldsOfRun(Mapping[str, object]):
+    """The fields of a run's log lines, put together when somebody asks for one: most handlers log nothing."""
+
+    __slots__ = ("_own", "_run", "_whole")
+
+    def __init__(self, own: Mapping[str, object], run: Run) -> None:
+        self._own = own
+        self._run = run
+        self._whole: Mapping[str, object] | None = None
+
+    def __getitem__(self, name: str) -> object:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    @property
+    def _fields(self) -> Mapping[str, object]:
+        if self._whole is None:
+            self._whole = {**self._own, **_fields_of_run(self._run.job, self._run)}
+        return self._whole
 
 
 def _enter(fields: Mapping[str, object], trace: Trace) -> None:

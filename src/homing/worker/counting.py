@@ -24,7 +24,7 @@ from homing.queue.outcome import (
 from homing.queue.port import Finished, Held
 from homing.worker.opening import Unreadable
 from homing.worker.run import Run
-from homing.worker.slot import Done
+from homing.worker.slot import Plain
 
 
 class RunCounter:
@@ -48,9 +48,9 @@ class RunCounter:
         if isinstance(opened, Run) and not isinstance(outcome, HeldBack):
             self._count_run(opened, outcome, queue, name, seconds)
 
-    def count_completed(self, done: Sequence[Done], now: float) -> None:
+    def count_completed(self, done: Sequence[Plain], now: float) -> None:
         """Count runs that completed together, now (monotonic): series by series."""
-        by_handler: dict[tuple[str, str, str], list[Done]] = defaultdict(list)
+        by_handler: dict[tuple[str, str, str], list[Plain]] = defaultdict(list)
         for each in done:
             run = each.run
             by_handler[run.job.lease.queue, run.handler.job_name, run.consumer].append(each)
@@ -61,7 +61,7 @@ class RunCounter:
                 self.metrics.count(declared.LEASES_LOST, queue, name, by=lost)
             self._observe(queue, name, group, now)
 
-    def _observe(self, queue: str, name: str, group: Sequence[Done], now: float) -> None:
+    def _observe(self, queue: str, name: str, group: Sequence[Plain], now: float) -> None:
         wall = self._clock.now().timestamp()
         began = wall - now + self._ledger.clock_offset_seconds
         durations = [now - each.slot.started for each in group]

@@ -32,7 +32,7 @@ from homing.worker.permits import Permits
 from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
 from homing.worker.settling import Settler
-from homing.worker.slot import Done, Owner, Slot
+from homing.worker.slot import Owner, Plain, Slot
 from homing.worker.spans import RunSpans, note_outcome
 from homing.worker.telling import Notes
 from homing.worker.ticking import Ticker
@@ -106,7 +106,7 @@ class Executor:
         """Run jobs that were claimed together, each to its end; nothing is raised for what a job does. The owner hears of every end."""
         started = self._clock.monotonic()
         self._leases.hold(job.lease for job in jobs)
-        plain: list[tuple[Slot, Run]] = []
+        plain: list[Plain] = []
         for job in jobs:
             slot = Slot(job, owner, started)
             try:
@@ -118,9 +118,9 @@ class Executor:
             if run is None or not is_plain(run):
                 self._spawn(self._execute(slot), [slot])
             else:
-                plain.append((slot, run))
+                plain.append(Plain(slot, run))
         if plain:
-            self._spawn(self._together.begin(plain), [slot for slot, _ in plain])
+            self._spawn(self._together.begin(plain), [each.slot for each in plain])
 
     def cancel(self, lease: Lease, cause: Cause) -> bool:
         """Tell one run to end; `False` when it has ended already and only its finish is on the way."""
@@ -202,7 +202,7 @@ class Executor:
         finally:  # as below: the job that was claimed with this end must begin
             self._give_free([slot], [finished])
 
-    def _leave(self, done: Sequence[Done]) -> None:
+    def _leave(self, done: Sequence[Plain]) -> None:
         """Say what came of plain runs that completed together."""
         now = self._clock.monotonic()
         try:

@@ -22,20 +22,23 @@ class Gatekeeper:
 
     async def ask(self, case: Case, asked: Asked = Asked.START) -> Decision:
         """What to do with the job, from the row as it is now; never `Adopt`, which is carried out here."""
-        return await self._carry_out(case, decide(await self._rows.ask(case), case.asking, asked))
+        return await self._carry_out(case, _decide(await self._rows.ask(case), case, asked))
 
     async def ask_all(self, cases: Sequence[Case]) -> list[Decision]:
         """The same for several jobs before they run, in one statement."""
         rows = await self._rows.ask_all(cases)
-        decisions = [decide(row, case.asking) for case, row in zip(cases, rows, strict=True)]
-        return [await self._carry_out(case, each) for case, each in zip(cases, decisions, strict=True)]
+        decisions = [_decide(row, case) for case, row in zip(cases, rows, strict=True)]
+        for place, decision in enumerate(decisions):
+            if isinstance(decision, Adopt):
+                decisions[place] = await self._carry_out(cases[place], decision)
+        return decisions
 
     async def _carry_out(self, case: Case, decision: Decision) -> Decision:
         if not isinstance(decision, Adopt):
             return decision
         if await self._dead_letters.adopt(case.event_id, case.consumer, case.generation or 1, decision.letter):
             return MayRun()
-        return decide(await self._rows.ask(case), case.asking, Asked.BURY)
+        return _decide(await self._rows.ask(case), case, Asked.BURY)
 
     async def _read(self, cases: Sequence[Case]) -> list[Row | None]:
         rows = await self._ledger.fetch(
@@ -53,3 +56,11 @@ class Gatekeeper:
             for row in rows
         }
         return [found.get((case.event_id, case.consumer)) for case in cases]
+
+
+_RUN = MayRun()
+
+
+def _decide(row: Row | None, case: Case, asked: Asked = Asked.START) -> Decision:
+    """As the gate does; what it says to a job that no relay made and that the ledger does not know needs no asking."""
+    return _RUN if row is None and case.generation is None else decide(row, case.asking, asked)

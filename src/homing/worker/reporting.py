@@ -2,19 +2,24 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from homing.clock import Clock
-from homing.config.logs import Line, log_context, only_writer
+from homing.config.logs import Mould, log_context, only_writer
 from homing.queue.job import ClaimedJob
 from homing.queue.outcome import Completed, HeldBack, Outcome, Waiting, outcome_name
 from homing.queue.port import Finished, Held
 from homing.worker.run import Run
-from homing.worker.slot import Done
+from homing.worker.slot import Plain
 
 log = logging.getLogger("homing.worker")
 
 _MESSAGE = "%s %s in %.3f s, age %.3f s, attempt %d%s%s"
+_OF_ONE = frozenset({"job_id", "attempt", "trace_id", "event_id"})
+"""The fields that a run does not share with others like it."""
+
+_MOST_MOULDS = 500
 
 
 class Reporter:
@@ -28,6 +33,7 @@ class Reporter:
         self._clock = clock
         self._common = vars(log.makeRecord(log.name, logging.INFO, __file__, 0, _MESSAGE, (), None, "report"))
         self._began = self._common["created"] - self._common["relativeCreated"] / 1000
+        self._moulds: dict[tuple[str, str, str], Mould] = {}
 
     def report(self, job: ClaimedJob, run: Run | None, outcome: Outcome, finished: Finished, seconds: float) -> None:
         """Write one line; `seconds` is how long the run took, its end in the engine included."""
@@ -51,7 +57,7 @@ class Reporter:
             },
         )
 
-    def report_completed(self, done: Sequence[Done], now: float) -> None:
+    def report_completed(self, done: Sequence[Plain], now: float) -> None:
         """Write the lines of runs that completed together, now (monotonic). Where only our own log hears of them, no records are made."""
         if not log.isEnabledFor(logging.INFO):
             return
@@ -59,11 +65,27 @@ class Reporter:
         if writer is None:
             for each in done:
                 token = log_context.set(each.slot.fields)
-                self.report(each.run.job, each.run, each.outcome, each.finished, now - each.slot.started)
+                self.report(each.run.job, each.run, Completed(each.result), each.finished, now - each.slot.started)
                 log_context.reset(token)
             return
         wall = self._clock.now().timestamp()
-        writer.write("INFO", log.name, [_line(each, now - each.slot.started, wall) for each in done])
+        lines: dict[Mould, list[Mapping[str, object]]] = defaultdict(list)
+        for each in done:
+            lines[self._mould(each)].append(_line(each, now - each.slot.started, wall))
+        for mould, alike in lines.items():
+            writer.write(mould, alike)
+
+    def _mould(self, plain: Plain) -> Mould:
+        """What the lines of runs like this one share."""
+        job = plain.run.job
+        alike = (job.lease.queue, job.name, plain.run.consumer)
+        mould = self._moulds.get(alike)
+        if mould is None:
+            if len(self._moulds) == _MOST_MOULDS:  # names of jobs are anybody's
+                self._moulds.clear()
+            common = {name: value for name, value in plain.slot.fields.items() if name not in _OF_ONE}
+            mould = self._moulds[alike] = Mould("INFO", log.name, common)
+        return mould
 
     def _write(self, level: int, values: tuple[object, ...], fields: dict[str, object]) -> None:
         if logging.getLogRecordFactory() is not logging.LogRecord:
@@ -84,17 +106,21 @@ class Reporter:
         log.handle(record)
 
 
-def _line(done: Done, seconds: float, wall: float) -> Line:
+def _line(plain: Plain, seconds: float, wall: float) -> Mapping[str, object]:
     """As `report` makes it."""
-    job, name, held = done.run.job, done.outcome.how, done.finished.held
+    run, job, held = plain.run, plain.run.job, plain.finished.held
     age_seconds = wall - job.timestamp_ms / 1000
     lost = "" if held is Held.HELD else f" (lease {held.value})"
-    message = f"{done.run.consumer} {name} in {seconds:.3f} s, age {age_seconds:.3f} s, attempt {job.attempt}{lost}"
-    own = {
-        "outcome": name,
+    attempt = job.attempt
+    return {
+        "message": f"{run.consumer} completed in {seconds:.3f} s, age {age_seconds:.3f} s, attempt {attempt}{lost}",
+        "job_id": job.lease.job_id,
+        "attempt": attempt,
+        "trace_id": run.trace_id,
+        "event_id": str(run.event_id),
+        "outcome": "completed",
         "duration_s": round(seconds, 6),
         "age_s": round(age_seconds, 3),
         "stalls": job.stalls,
         "starts": job.starts,
     }
-    return Line(message, {**done.slot.fields, **own})

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
@@ -24,10 +24,20 @@ Row = dict[str, object]
 """A row as a statement takes it."""
 
 
+class HasSettled(Protocol):
+    """A run whose effect has happened; `result` is JSON text."""
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def result(self) -> str: ...
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A run whose effect has happened; `result` is JSON text."""
+    """The same, and nothing else."""
 
     run: Run
     result: str
@@ -38,10 +48,10 @@ class Settler:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._deliveries: Coalescer[Settled, None] = Coalescer(self._settle_deliveries, flights=_AT_ONCE)
-        self._jobs: Coalescer[Settled, None] = Coalescer(self._settle_jobs, flights=_AT_ONCE)
+        self._deliveries: Coalescer[HasSettled, None] = Coalescer(self._settle_deliveries, flights=_AT_ONCE)
+        self._jobs: Coalescer[HasSettled, None] = Coalescer(self._settle_jobs, flights=_AT_ONCE)
 
-    async def settle_surely(self, group: Sequence[Settled]) -> None:
+    async def settle_surely(self, group: Sequence[HasSettled]) -> None:
         """Mark deliveries done; committed when this returns.
 
         Their effects have happened, so that this is not given up while the process lives: their leases are renewed meanwhile.
@@ -59,22 +69,21 @@ class Settler:
             else:
                 return
 
-    async def _settle(self, group: Sequence[Settled]) -> None:
+    async def _settle(self, group: Sequence[HasSettled]) -> None:
         jobs = [each for each in group if each.run.generation is None]
         if len(jobs) < len(group):
             await self._deliveries.ask_all([each for each in group if each.run.generation is not None])
         if jobs:
             await self._jobs.ask_all(jobs)
 
-    async def _settle_deliveries(self, group: Sequence[Settled]) -> list[None]:
+    async def _settle_deliveries(self, group: Sequence[HasSettled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
             await self._write(SETTLE_GROUP, [_row(each) for each in group])
         return [None] * len(group)
 
-    async def _settle_jobs(self, group: Sequence[Settled]) -> list[None]:
+    async def _settle_jobs(self, group: Sequence[HasSettled]) -> list[None]:
         with settle_spans(settled.run for settled in group):
-            rows = [_row(each) | {"queue": each.run.job.lease.queue, "job_name": each.run.job.name} for each in group]
-            await self._write(SETTLE_JOB_GROUP, rows)
+            await self._write(SETTLE_JOB_GROUP, [_job_row(each) for each in group])
         return [None] * len(group)
 
     async def _write(self, statement: Statement, rows: Sequence[Row]) -> None:
@@ -95,9 +104,20 @@ class Settler:
                 await self._write(statement, rows[half:])
 
 
-def _row(settled: Settled) -> Row:
+def _row(settled: HasSettled) -> Row:
     run = settled.run
     return {"event_id": run.event_id, "consumer": run.consumer, "result": kept_result(settled.result)}
+
+
+def _job_row(settled: HasSettled) -> Row:
+    run = settled.run
+    return {
+        "event_id": run.event_id,
+        "consumer": run.consumer,
+        "queue": run.job.lease.queue,
+        "job_name": run.job.name,
+        "result": kept_result(settled.result),
+    }
 
 
 def kept_result(result: str) -> str | None:

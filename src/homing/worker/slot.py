@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from homing.queue.job import ClaimedJob
-from homing.queue.outcome import Completed, Parked
+from homing.queue.outcome import Parked
 from homing.queue.port import ClaimRequest, Finished
-from homing.records import quickly_made
 from homing.worker.opening import Unreadable
 from homing.worker.run import Run
 from homing.worker.telling import Notes
@@ -48,12 +47,11 @@ class Slot:
         return self.opened if isinstance(self.opened, Run) else None
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A plain run that has completed, with the engine's answer."""
+@dataclass(slots=True, eq=False)
+class Plain:
+    """A plain run under way. `result`: JSON text, once its handler has returned; `finished`: the engine's answer, once the job has ended there."""
 
     slot: Slot
     run: Run
-    outcome: Completed
-    finished: Finished
+    result: str = "null"
+    finished: Finished = field(init=False)

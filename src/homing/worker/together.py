@@ -8,26 +8,23 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from homing.errors import ServerUnavailable
-from homing.ledger.gate import SUSPECT_STALLS
+from homing.ledger.gate import DONE_MARK, SUSPECT_STALLS
 from homing.ledger.gate import Run as MayRun
 from homing.queue.job import Lease
 from homing.queue.outcome import Completed
-from homing.queue.port import MOST_TOGETHER, Finished
-from homing.records import quickly_made
+from homing.queue.port import MOST_TOGETHER, Completion, Finished
 from homing.worker.calling import Caller
 from homing.worker.context import Surroundings
-from homing.worker.ending import completion_of
 from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure
 from homing.worker.finishing import Finisher
 from homing.worker.gating import Gatekeeper
 from homing.worker.run import Run
-from homing.worker.settling import Settled, Settler
-from homing.worker.slot import Done, Owner, Slot
+from homing.worker.settling import Settler
+from homing.worker.slot import Owner, Plain, Slot
 
 Conclude = Callable[[Slot, Run, Ending | Completed], None]
 """What is done with a run that did not simply return, or whose engine did not answer: it is judged and ended alone."""
@@ -35,7 +32,7 @@ Conclude = Callable[[Slot, Run, Ending | Completed], None]
 Spawn = Callable[[Coroutine[Any, Any, None], Sequence[Slot]], None]
 """How work for some slots is begun: what fails of it unexpectedly gives them free."""
 
-Leave = Callable[[Sequence[Done]], None]
+Leave = Callable[[Sequence[Plain]], None]
 """What is done with runs that are finished: counted, reported, and their slots given free."""
 
 
@@ -52,16 +49,6 @@ def is_plain(run: Run) -> bool:
         and run.job.deferred_failure is None
         and run.job.stalls < SUSPECT_STALLS
     )
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class _Returned:
-    """A run whose handler has returned."""
-
-    slot: Slot
-    run: Run
-    result: str
 
 
 class Together:
@@ -89,46 +76,48 @@ class Together:
         self._spawn = spawn
         self._conclude = conclude
         self._leave = leave
-        self._returned: list[_Returned] = []
+        self._returned: list[Plain] = []
 
-    async def begin(self, plain: Sequence[tuple[Slot, Run]]) -> None:
+    async def begin(self, plain: Sequence[Plain]) -> None:
         """Ask the gate for all of them, and start those that may run."""
-        for slot, run in plain:
-            self._runs[run.job.lease] = run
-            slot.fields = self._surroundings.fields_of(run)
+        for each in plain:
+            self._runs[each.slot.job.lease] = each.run
+            each.slot.fields = self._surroundings.fields_of(each.run)
         try:
-            decisions = await self._gate.ask_all([run.case for _, run in plain])
+            decisions = await self._gate.ask_all([each.run.case for each in plain])
         except ServerUnavailable as error:
-            for slot, run in plain:
-                self._end(slot, run, Unsure(str(error)))
+            for each in plain:
+                self._end(each, Unsure(str(error)))
             return
-        for (slot, run), decision in zip(plain, decisions, strict=True):
+        for each, decision in zip(plain, decisions, strict=True):
             if not isinstance(decision, MayRun):
-                self._end(slot, run, Stopped(decision))
-            elif run.cause is not None:
-                self._end(slot, run, Raised(asyncio.CancelledError(), run.cause))
+                self._end(each, Stopped(decision))
+            elif each.run.cause is not None:
+                self._end(each, Raised(asyncio.CancelledError(), each.run.cause))
             else:
-                self._start(slot, run)
+                self._start(each)
 
-    def _start(self, slot: Slot, run: Run) -> None:
+    def _start(self, plain: Plain) -> None:
+        run = plain.run
         try:
-            self._caller.begin(run, self._surroundings.of(run, slot.fields), partial(self._end, slot, run))
+            self._caller.begin(run, self._surroundings.of(run, plain.slot.fields), partial(self._end, plain))
         except Exception as error:  # noqa: BLE001 - what the handler asks for is not there: the run's failure
-            self._end(slot, run, Raised(error))
+            self._end(plain, Raised(error))
 
-    def _end(self, slot: Slot, run: Run, ending: Ending) -> None:
+    def _end(self, plain: Plain, ending: Ending) -> None:
         if not isinstance(ending, Returned):
-            self._runs.pop(run.job.lease, None)
-            self._conclude(slot, run, ending)
+            self._runs.pop(plain.slot.job.lease, None)
+            self._conclude(plain.slot, plain.run, ending)
             return
+        plain.result = ending.result
         if not self._returned:
             asyncio.get_running_loop().call_soon(self._go_on, context=Context())
-        self._returned.append(_Returned(slot, run, ending.result))
+        self._returned.append(plain)
 
     def _go_on(self) -> None:
         """Let what has returned in this turn go on together, each lane's for itself."""
         returned, self._returned = self._returned, []
-        by_owner: dict[Owner, list[_Returned]] = defaultdict(list)
+        by_owner: dict[Owner, list[Plain]] = defaultdict(list)
         for each in returned:
             by_owner[each.slot.owner].append(each)
         for owner, crowd in by_owner.items():
@@ -136,24 +125,23 @@ class Together:
                 group = crowd[start : start + MOST_TOGETHER]
                 self._spawn(self._finish(owner, group), [each.slot for each in group])
 
-    async def _finish(self, owner: Owner, group: Sequence[_Returned]) -> None:
-        await self._settler.settle_surely([Settled(each.run, each.result) for each in group])
+    async def _finish(self, owner: Owner, group: Sequence[Plain]) -> None:
+        await self._settler.settle_surely(group)
+        completions: list[Completion] = []
         for each in group:
-            self._runs.pop(each.run.job.lease, None)
-            each.run.let_go()
+            run = each.run
+            self._runs.pop(run.job.lease, None)
+            run.let_go()
             if each.slot.notes is not None:
                 await each.slot.notes.close()
-        outcomes = [Completed(each.result) for each in group]
-        completions = [
-            completion_of(each.run.job, outcome, each.run.handler.policy)
-            for each, outcome in zip(group, outcomes, strict=True)
-        ]
+            completions.append(Completion(run.job, each.result, DONE_MARK, run.handler.policy.keep_completed))
         answers = await self._finisher.complete_group(owner.queue, completions, owner.next_request())
-        done: list[Done] = []
-        for each, outcome, answer in zip(group, outcomes, answers, strict=True):
+        done: list[Plain] = []
+        for each, answer in zip(group, answers, strict=True):
             if isinstance(answer, Finished):
-                done.append(Done(each.slot, each.run, outcome, answer))
+                each.finished = answer
+                done.append(each)
             else:
-                self._conclude(each.slot, each.run, outcome)
+                self._conclude(each.slot, each.run, Completed(each.result))
         if done:
             self._leave(done)
