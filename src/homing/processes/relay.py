@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from homing.app.application import Homing
 from homing.config.settings import Settings
@@ -10,7 +10,7 @@ from homing.processes.endpoint import where
 from homing.processes.memory import release_startup_memory
 from homing.processes.opening import open_process
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal
+from homing.processes.signals import StopAsked, StopSignal
 from homing.processes.watching import shown, watched
 
 log = logging.getLogger("homing.process")
@@ -28,7 +28,9 @@ async def _run(app: Homing, settings: Settings) -> int:
     stop = StopSignal()
     stop.listen()
     async with AsyncExitStack() as stack:
-        connections = await stack.enter_async_context(open_process(app, settings, "relay", routes=True))
+        stack.enter_context(suppress(StopAsked))
+        with stop.ends_a_start():
+            connections = await stack.enter_async_context(open_process(app, settings, "relay", routes=True))
         process = stack.enter_context(shown(app, settings, connections, "relay"))
         relay = RelayLoops(app, settings, ledger=connections.ledger, engine=connections.engine, metrics=process.metrics)
         await relay.start()

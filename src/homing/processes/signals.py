@@ -29,14 +29,21 @@ SOON_SECONDS = 1.0
 """How long runs may finish after an order to stop soon; those that have not are given back as at the end of any grace."""
 
 
+class StopAsked(Exception):  # noqa: N818 - no error: it ends a start
+    """The stop was asked for before the process had started."""
+
+
 class StopSignal:
     """Set by SIGTERM or SIGINT. A second signal ends the process at once, with 143 or 130 as a shell would report it.
 
-    The second one is obeyed even while a handler blocks the event loop: it is the interpreter that calls us, not the loop.
+    The second one is obeyed even while a handler blocks the event loop: it is the interpreter that calls us, not the loop. `on_asked` is
+    called in the event loop, once the stop is asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_asked: Callable[[], None] = lambda: None) -> None:
         self._asked = asyncio.Event()
+        self._on_asked = on_asked
+        self._starting: asyncio.Task[object] | None = None
         self._signalled = False
         self._soon = False
         self._loop = asyncio.get_running_loop()
@@ -61,9 +68,23 @@ class StopSignal:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         threading.Thread(target=self._take_orders, args=(orders,), name="homing-orders", daemon=True).start()
 
-    def ask(self) -> None:
-        """Ask for a stop from inside the process."""
-        self._asked.set()
+    @contextmanager
+    def ends_a_start(self) -> Iterator[None]:
+        """A stop that is asked for inside the block cancels what its task waits for, be it for ever; `StopAsked` is raised behind it."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a start is a coroutine's
+        self._starting = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._asked.is_set():
+                raise
+        finally:
+            self._starting = None
+            if self._asked.is_set():
+                task.uncancel()
+        if self._asked.is_set():
+            raise StopAsked
 
     async def wait(self) -> None:
         """Return once a stop was asked for."""
@@ -91,6 +112,9 @@ class StopSignal:
     def _begin(self, name: str) -> None:
         log.info("%s: stopping", name)
         self._asked.set()
+        self._on_asked()
+        if self._starting is not None:
+            self._starting.cancel()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from homing.app.application import Homing
 from homing.app.resources import Provider
@@ -14,7 +14,7 @@ from homing.processes.memory import release_startup_memory
 from homing.processes.opening import Connections, open_process
 from homing.processes.plan import StopPlan, announce_patience, longest_attempt, warn_of_long_attempts
 from homing.processes.relaying import RelayLoops
-from homing.processes.signals import StopSignal, hard_end, leave_runs_behind
+from homing.processes.signals import StopAsked, StopSignal, hard_end, leave_runs_behind
 from homing.processes.threads import leave_threads_behind, lingering_threads
 from homing.processes.watching import shown, watched
 from homing.scheduler import declare_schedules
@@ -57,16 +57,20 @@ async def _run(
     supervised: bool,
 ) -> bool:
     """Whether all runs had ended at the end."""
-    stop = StopSignal()
-    stop.listen_to_supervisor() if supervised else stop.listen()
+    all_ended = True
     plan = StopPlan(settings.shutdown_grace.total_seconds())
     end = hard_end(plan.longest_seconds)
+    stop = StopSignal(end.start)
+    stop.listen_to_supervisor() if supervised else stop.listen()
     async with AsyncExitStack() as stack:
+        stack.enter_context(suppress(StopAsked))
         stack.callback(end.cancel)
         stack.push_async_callback(app.close)  # what handlers enqueued with
-        connections = await stack.enter_async_context(open_process(app, settings, "worker", routes=with_relay))
-        process = stack.enter_context(shown(app, settings, connections, "worker", supervised=supervised))
-        provider = await stack.enter_async_context(_resources(app))
+        with stop.ends_a_start():
+            connections = await stack.enter_async_context(open_process(app, settings, "worker", routes=with_relay))
+            process = stack.enter_context(shown(app, settings, connections, "worker", supervised=supervised))
+            provider = await stack.enter_async_context(_resources(app))
+            await _declare(app, connections)
         worker = Worker(
             app,
             settings,
@@ -78,7 +82,6 @@ async def _run(
         )
         announce_patience(app, settings)
         warn_of_long_attempts(app, settings)
-        await _declare(app, connections)
         await worker.start()
         relay = _relay(app, settings, connections, process.metrics) if with_relay else None
         if relay is not None:
@@ -97,7 +100,6 @@ async def _run(
         ready = "worker ready, relay included" if with_relay else "worker ready"
         plan.announce(ready + where(process.address))
         await stop.wait()
-        end.start()
         process.standing.drain()
         all_ended, _ = await asyncio.gather(
             worker.stop(stop.grace_seconds(plan.grace_seconds)),
