@@ -33,7 +33,6 @@ def words_in(told: Path) -> list[str]:
 
 async def tells(told: Path, *words: str) -> None:
     """Wait until it has told exactly this."""
-
     await until(lambda: words_in(told) == list(words), 20, f"it has told {words}")
 
 
