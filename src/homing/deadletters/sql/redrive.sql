@@ -4,10 +4,11 @@
 -- a letter that was dismissed in this very moment leaves the delivery opened without closing anything.
 -- Guard: the letter is open, its event exists, the delivery is dead and of the letter's generation, which is not the last one.
 -- Locks: FOR KEY SHARE on the event (prune waits, or is waited for), the delivery, the letter. Index: dead_letters_pkey, outbox_events_pkey, deliveries_pkey.
+-- Plan: the letter's guard is closed_as, which no partial index knows: also a young database uses the key.
 WITH e AS (
   SELECT l.id, l.event_id, l.consumer, l.generation
   FROM homing.dead_letters l JOIN homing.outbox_events o ON o.id = l.event_id
-  WHERE l.id = (:letter)::bigint AND l.closed_at IS NULL
+  WHERE l.id = (:letter)::bigint AND l.closed_as IS NULL
   FOR KEY SHARE OF o),
 d AS (
   UPDATE homing.deliveries d
@@ -19,5 +20,5 @@ d AS (
   RETURNING e.id)
 UPDATE homing.dead_letters l
 SET closed_at = clock_timestamp(), closed_as = 'redriven', closed_by = :by, closed_why = :why, campaign = (:campaign)::uuid
-FROM d WHERE l.id = d.id AND l.closed_at IS NULL
+FROM d WHERE l.id = (:letter)::bigint AND l.closed_as IS NULL
 RETURNING l.id, l.event_id, l.consumer;

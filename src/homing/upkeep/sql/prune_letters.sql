@@ -3,6 +3,7 @@
 -- Result: one row: seen, how many letters the batch has; last, its last id, or null; young, whether the batch has reached the window;
 --   letters, lost: how many closed and open ones left.
 -- Guard: age; for open letters, no event. Locks: the letters, skipping those held. Index: dead_letters_pkey, outbox_events_pkey.
+-- Plan: each event is looked up by itself (OFFSET 0), also where a young database would rather read the whole table.
 WITH cut AS (SELECT now() - make_interval(secs => (:letters_seconds)::float8) AS at),
 batch AS MATERIALIZED (
   SELECT id, event_id, failed_at, closed_at FROM homing.dead_letters
@@ -10,7 +11,7 @@ batch AS MATERIALIZED (
 gone AS (
   DELETE FROM homing.dead_letters l USING batch b, cut
   WHERE l.id = b.id AND coalesce(b.closed_at, b.failed_at) < cut.at
-    AND (b.closed_at IS NOT NULL OR NOT EXISTS (SELECT FROM homing.outbox_events e WHERE e.id = b.event_id))
+    AND (b.closed_at IS NOT NULL OR NOT EXISTS (SELECT FROM homing.outbox_events e WHERE e.id = b.event_id OFFSET 0))
   RETURNING l.closed_at)
 SELECT (SELECT count(*) FROM batch) AS seen, (SELECT max(id) FROM batch) AS last,
   (SELECT bool_or(b.failed_at >= cut.at) FROM batch b, cut) AS young,
