@@ -26,12 +26,18 @@ class Paper:
         self.lines: list[str] = []
         self.progress: list[str] = []
 
-    async def note_progress(self, _queue: str, _job_id: JobId, progress: str) -> bool:
+    async def note_progress(
+        self, _queue: str, _job_id: JobId, progress: str, *, holder: LeaseToken | None = None
+    ) -> bool:
+        assert holder == LEASE.token
         self._turn()
         self.progress.append(progress)
         return True
 
-    async def note_lines(self, _queue: str, _job_id: JobId, lines: Sequence[str]) -> bool:
+    async def note_lines(
+        self, _queue: str, _job_id: JobId, lines: Sequence[str], *, holder: LeaseToken | None = None
+    ) -> bool:
+        assert holder == LEASE.token
         self._turn()
         await asyncio.sleep(0)
         self.lines += lines

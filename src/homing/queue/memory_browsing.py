@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from homing.clock import Clock
-from homing.ids import JobId
+from homing.ids import JobId, LeaseToken
 from homing.queue.browse import (
     LAST_LINES,
     MOST_LISTED,
@@ -147,19 +147,25 @@ class MemoryBrowsing(MemoryKin):
             log_lines=len(entry.lines),
         )
 
-    def note_progress(self, job_id: JobId, progress: str) -> bool:
+    def note_progress(self, job_id: JobId, progress: str, holder: LeaseToken | None) -> bool:
         """Let a job show its progress."""
-        entry = self._entries.get(job_id)
+        entry = self._noted(job_id, holder)
         if entry is not None:
             entry.progress = progress
         return entry is not None
 
-    def note_lines(self, job_id: JobId, lines: Sequence[str]) -> bool:
+    def note_lines(self, job_id: JobId, lines: Sequence[str], holder: LeaseToken | None) -> bool:
         """Add to a job's log."""
-        entry = self._entries.get(job_id)
+        entry = self._noted(job_id, holder)
         if entry is not None:
             entry.lines = [*entry.lines, *(line[:LONGEST_LINE] for line in lines)][-KEPT_LINES:]
         return entry is not None
+
+    def _noted(self, job_id: JobId, holder: LeaseToken | None) -> Entry | None:
+        """The job that a run may write into, where there is one and no other run has it."""
+        entry = self._entries.get(job_id)
+        is_anothers = entry is not None and holder is not None and entry.token not in (None, holder)
+        return None if is_anothers else entry
 
     def read_lines(self, job_id: JobId, first: int, most: int) -> LogPage:
         """Lines of a job's log."""

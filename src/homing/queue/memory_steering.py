@@ -5,7 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
-from homing.ids import JobId
+from homing.ids import JobId, LeaseToken
 from homing.queue.browse import JobPage, JobState, ListedJob, Obliterated, QueueTerms, ShownJob
 from homing.queue.job import JobCounts, JobEnd, JobTrace
 from homing.queue.memory_browsing import MemoryBrowsing
@@ -68,15 +68,19 @@ class MemorySteering(ABC):
         with self._guard:
             return self._queue(queue).terms()
 
-    async def note_progress(self, queue: str, job_id: JobId, progress: str) -> bool:
-        """Let a job show its progress; `False` when there is no such job."""
+    async def note_progress(
+        self, queue: str, job_id: JobId, progress: str, *, holder: LeaseToken | None = None
+    ) -> bool:
+        """Let a job show its progress; `False` when there is no such job, or another run than `holder` has it."""
         with self._guard:
-            return self._queue(queue).note_progress(job_id, progress)
+            return self._queue(queue).note_progress(job_id, progress, holder)
 
-    async def note_lines(self, queue: str, job_id: JobId, lines: Sequence[str]) -> bool:
-        """Add lines to a job's log; `False` when there is no such job."""
+    async def note_lines(
+        self, queue: str, job_id: JobId, lines: Sequence[str], *, holder: LeaseToken | None = None
+    ) -> bool:
+        """Add lines to a job's log; `False` as above."""
         with self._guard:
-            return self._queue(queue).note_lines(job_id, lines)
+            return self._queue(queue).note_lines(job_id, lines, holder)
 
     async def read_lines(self, queue: str, job_id: JobId, *, first: int = 0, most: int = 100) -> LogPage:
         """Lines of a job's log, from the line with this number."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from homing.ids import JobId
+from homing.ids import JobId, LeaseToken
 
 KEPT_LINES = 1_000
 """Lines of one job that are kept, the last ones."""
@@ -26,14 +26,18 @@ class LogPage:
 
 
 class Noting(Protocol):
-    """Where runs write what they tell. A job that is gone keeps nothing, which is the answer and no error."""
+    """Where runs write what they tell. A job that is gone, or that another run than `holder` has, keeps nothing: which is the answer and no error."""
 
-    async def note_progress(self, queue: str, job_id: JobId, progress: str) -> bool:
-        """Let the job show this progress (JSON text) instead of an earlier one; `False` when there is no such job."""
+    async def note_progress(
+        self, queue: str, job_id: JobId, progress: str, *, holder: LeaseToken | None = None
+    ) -> bool:
+        """Let the job show this progress (JSON text) instead of an earlier one; `False` when it keeps nothing."""
         ...
 
-    async def note_lines(self, queue: str, job_id: JobId, lines: Sequence[str]) -> bool:
-        """Add lines to the job's log, of which the last `KEPT_LINES` stay; `False` when there is no such job."""
+    async def note_lines(
+        self, queue: str, job_id: JobId, lines: Sequence[str], *, holder: LeaseToken | None = None
+    ) -> bool:
+        """Add lines to the job's log, of which the last `KEPT_LINES` stay; `False` when it keeps nothing."""
         ...
 
     async def read_lines(self, queue: str, job_id: JobId, *, first: int = 0, most: int = 100) -> LogPage:

@@ -16,6 +16,7 @@ log = logging.getLogger("homing.worker")
 class Notes:
     """The notes of one run. Any thread may tell; the event loop that made this writes, and forgets what the engine does not take.
 
+    It takes nothing of a run whose job another one has got.
     Of many values of progress the last is written, of many lines as many as the engine keeps: telling costs a run no memory.
     """
 
@@ -71,8 +72,8 @@ class Notes:
         with self._guard:
             progress, self._progress = self._progress, None
             lines, self._lines = self._lines, None
-        queue, job_id = self._lease.queue, self._lease.job_id
+        queue, job_id, holder = self._lease.queue, self._lease.job_id, self._lease.token
         if lines:
-            await self._engine.note_lines(queue, job_id, list(lines))
+            await self._engine.note_lines(queue, job_id, list(lines), holder=holder)
         if progress is not None:
-            await self._engine.note_progress(queue, job_id, progress)
+            await self._engine.note_progress(queue, job_id, progress, holder=holder)
