@@ -72,6 +72,19 @@ def test_every_missing_resource_is_told_with_what_there_is() -> None:
     assert text.endswith("; the lifespan provides HttpGateway")
 
 
+def test_a_type_with_arguments_is_told_from_the_one_without() -> None:
+    """What is wanted and what is on offer never read the same where they do not fit."""
+    app, provide = Homing("test"), Provider()
+    provide({})
+
+    @app.queue("pay").handler("capture", on=Paid, at_least_once=True)
+    async def capture(event: Paid, prices: dict[str, int]) -> None:
+        """Capture."""
+
+    with pytest.raises(RegistrationError, match=r"wants dict\[str, int\]; the lifespan provides dict$"):
+        check_resources(app.handlers, provide)
+
+
 def test_an_app_without_resources_provides_nothing() -> None:
     """Without a lifespan the message says so."""
     with pytest.raises(RegistrationError, match="the lifespan provides nothing"):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, get_args
 
 from homing.app.handlers import Handler, Parameter
 from homing.errors import RegistrationError
@@ -51,8 +51,8 @@ def check_resources(handlers: Iterable[Handler], provider: Provider) -> None:
 
 
 def describe_type(kind: Any) -> str:
-    """A type's short name."""
-    return getattr(kind, "__qualname__", None) or str(kind)
+    """A type's short name; where it has arguments, with them, since `dict` does not fill `dict[str, int]`."""
+    return str(kind) if get_args(kind) else getattr(kind, "__qualname__", None) or str(kind)
 
 
 def _offered(parameter: Parameter, provider: Provider) -> bool:
