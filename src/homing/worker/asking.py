@@ -10,6 +10,7 @@ from homing.backoff import MAX_WAIT_SECONDS, Ask
 from homing.deadletters.report import report_error
 from homing.queue.outcome import Retry
 from homing.worker.classify import Fatal
+from homing.worker.endings import is_cancelled
 
 log = logging.getLogger("homing.worker")
 
@@ -22,7 +23,7 @@ async def ask_for_wait(ask: Ask, attempt: int, error: BaseException, shipped: Re
     try:
         seconds = await _answer(ask, attempt, error)
     except BaseException as mistake:  # the application's own code, SystemExit too: no failure of the worker
-        if _is_ended():
+        if is_cancelled():
             raise
         log.warning(
             "the backoff %s gives no answer, so the job waits %.1f s: %s",
@@ -34,12 +35,6 @@ async def ask_for_wait(ask: Ask, attempt: int, error: BaseException, shipped: Re
     if seconds < 0:
         return Fatal(report_error(error).final("exhausted"))
     return replace(shipped, delay_seconds=min(seconds, MAX_WAIT_SECONDS))
-
-
-def _is_ended() -> bool:
-    """Whether it was this task that somebody cancelled: a `CancelledError` may be the application's own."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def _answer(ask: Ask, attempt: int, error: BaseException) -> float:

@@ -7,8 +7,8 @@ from homing.ledger.ledger import LOCK_SECONDS
 from homing.worker.batch_calling import Endings, arguments_of, await_batch, contain, told_to_end
 from homing.worker.batch_settling import FINISH_BATCH, SETTLE_BATCH, finish_values, first_of_each, settle_values
 from homing.worker.calling import Caller
-from homing.worker.endings import Ending, Returned, torn
-from homing.worker.once_in_thread import BOUND_LOCKS
+from homing.worker.endings import Ending, Raised, Returned, torn
+from homing.worker.once_in_thread import BOUND_LOCKS, flushed_in_thread
 from homing.worker.run import Run
 from homing.worker.threads import ThreadRun
 from homing.worker.transactions import ThreadTransaction, ThreadTransactionSource
@@ -40,6 +40,8 @@ def _settle_and_call(
         results = contain(runs[0].handler, [run.event for run in members], arguments)
         if transaction.ended is not None or told.is_set() or not isinstance(results, list):
             return {}
+        if isinstance(flushed_in_thread(transaction, results[0]), Raised):
+            return {}
         endings = _commit(members, results, rows[0]["transaction_id"], transaction)
         return dict(zip(places, endings, strict=True))
 
@@ -47,7 +49,6 @@ def _settle_and_call(
 def _commit(
     members: Sequence[Run], results: Sequence[Returned], began: str, transaction: ThreadTransaction
 ) -> Sequence[Ending]:
-    transaction.flush()
     last = transaction.fetch(FINISH_BATCH, **finish_values(members, results))
     now = None if last is None else last["transaction_id"]
     if now != began:

@@ -20,9 +20,9 @@ from homing.worker.batch_settling import FINISH_BATCH, SETTLE_BATCH, finish_valu
 from homing.worker.calling import Caller
 from homing.worker.coalescer import Coalescer
 from homing.worker.context import BatchContext
-from homing.worker.endings import Ending, Returned, Stopped, Unsure, torn
+from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure, is_cancelled, torn
 from homing.worker.gating import Gatekeeper
-from homing.worker.performing import AtLeastOnce, Once
+from homing.worker.performing import AtLeastOnce, Once, flushed
 from homing.worker.run import Run
 from homing.worker.transactions import (
     AnySource,
@@ -131,7 +131,11 @@ class BatchOnce(Batching):
         fresh = [runs[place] for place in places]
         try:
             endings = await self._perform_fresh(fresh, self._source(fresh[0].handler))
-        except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's
+        except (
+            BaseException
+        ) as error:  # the handler's errors are contained; this is the database's, or of a hook of the flush
+            if is_cancelled():
+                raise
             if is_connection_error(error):
                 return dict.fromkeys(places, Unsure(f"{type(error).__name__}: {error}"))
             return {}
@@ -151,14 +155,15 @@ class BatchOnce(Batching):
             return {}
         members = [runs[place] for place in places]
         results = await call_batch(members, self._caller, transaction.session)
-        if transaction.ended is not None or not isinstance(results, list):
-            return zip_endings(places, results) if not isinstance(results, list) else {}
+        if not isinstance(results, list):
+            return zip_endings(places, results)
+        if transaction.ended is not None or isinstance(await flushed(transaction, results[0]), Raised):
+            return {}
         return zip_endings(places, await self._commit(members, results, rows[0]["transaction_id"], transaction))
 
     async def _commit(
         self, members: Sequence[Run], results: Sequence[Returned], began: str, transaction: HandlerTransaction
     ) -> Sequence[Ending]:
-        await transaction.flush()
         last = await transaction.fetch(FINISH_BATCH, **finish_values(members, results))
         now = None if last is None else last["transaction_id"]
         if now != began:

@@ -130,6 +130,12 @@ def cancelled_by(run: Run, timeout_seconds: float, error: BaseException | None) 
     return error or asyncio.CancelledError()
 
 
+def is_cancelled() -> bool:
+    """Whether somebody cancelled this very task: otherwise a `CancelledError` that arrives in it is the application's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def report_stuck(run: Run, stack: str) -> None:
     """Say which handler goes on although it was told to end, and where it stands."""
     log.error(

@@ -1,5 +1,7 @@
 """Settle, call and commit for a plain function: all of it in the thread of the run, on the application's synchronous engine."""
 
+import logging
+
 from homing.ledger.ledger import LOCK_SECONDS
 from homing.ledger.statements import FINISH_SETTLE
 from homing.schema.statement import load
@@ -9,6 +11,8 @@ from homing.worker.run import Run
 from homing.worker.settling import kept_result, settle_call
 from homing.worker.threads import ThreadRun, contain
 from homing.worker.transactions import ThreadTransaction, ThreadTransactionSource, is_connection_error
+
+log = logging.getLogger("homing.worker")
 
 BOUND_LOCKS = load("homing.worker", "bound_locks")
 
@@ -29,10 +33,15 @@ def _settle_and_call(run: Run, source: ThreadTransactionSource, caller: Caller) 
         if settled is None:
             return None
         ending = contain(run, caller.arguments(run, transaction.session))
+        if isinstance(ending, Returned) and transaction.ended is None:
+            ending = flushed_in_thread(transaction, ending)
         if transaction.ended is not None:
             return refused(transaction.ended, ending)
-        if isinstance(ending, Raised) or run.cause is not None:
-            return ending if isinstance(ending, Raised) else Raised(TimeoutError("told to end before the commit"))
+        if isinstance(ending, Raised):
+            _require_connection(run, transaction, ending.error)
+            return ending
+        if run.cause is not None:
+            return Raised(TimeoutError("told to end before the commit"))
         try:
             return _commit(run, transaction, settled["transaction_id"], ending)
         except Exception as error:
@@ -41,8 +50,28 @@ def _settle_and_call(run: Run, source: ThreadTransactionSource, caller: Caller) 
             return Raised(error)
 
 
+def flushed_in_thread(transaction: ThreadTransaction, returned: Returned) -> Returned | Raised:
+    """As for a coroutine: what hooks of the application raise at the flush is the handler's failure."""
+    try:
+        transaction.flush()
+    except BaseException as error:  # noqa: BLE001 - SystemExit too
+        return Raised(error)
+    return returned
+
+
+def _require_connection(run: Run, transaction: ThreadTransaction, failure: BaseException) -> None:
+    """As for a coroutine: a handler that failed because our connection was lost has not failed."""
+    if not is_connection_error(failure):
+        return
+    try:
+        transaction.fetch(FINISH_SETTLE, event_id=run.event_id, consumer=run.consumer, result=None)
+    except Exception as error:
+        if is_connection_error(error):
+            raise
+        log.debug("the connection is there, and its transaction has failed: %s", error)
+
+
 def _commit(run: Run, transaction: ThreadTransaction, began: str, ending: Returned) -> Ending:
-    transaction.flush()
     last = transaction.fetch(
         FINISH_SETTLE, event_id=run.event_id, consumer=run.consumer, result=kept_result(ending.result)
     )

@@ -13,7 +13,7 @@ from homing.ledger.gate import Run as MayRun
 from homing.ledger.ledger import LOCK_SECONDS, Ledger
 from homing.ledger.statements import FINISH_SETTLE
 from homing.worker.calling import Caller
-from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure, refused, torn
+from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure, is_cancelled, refused, torn
 from homing.worker.gating import Gatekeeper
 from homing.worker.once_in_thread import perform_in_thread
 from homing.worker.run import Run
@@ -94,7 +94,9 @@ class Once:
                 return await perform_in_thread(run, cast("ThreadTransactionSource", source), self._caller)
             async with cast("TransactionSource", source).open() as transaction:
                 return await self._settle_and_call(run, transaction)
-        except Exception as error:  # noqa: BLE001 - the handler's errors are contained; this is the database's, at either end
+        except BaseException as error:  # the handler's errors are contained; this is the database's, at either end
+            if is_cancelled():
+                raise
             return Unsure(f"{type(error).__name__}: {error}")
 
     async def _settle_and_call(self, run: Run, transaction: HandlerTransaction) -> Ending | None:
@@ -103,7 +105,9 @@ class Once:
             settled = await transaction.fetch(**settle_call(run))
         if settled is None:
             return None
-        ending = await self._call(run, transaction)
+        ending: Returned | Raised = await self._call(run, transaction)
+        if isinstance(ending, Returned) and transaction.ended is None:
+            ending = await flushed(transaction, ending)
         if transaction.ended is not None:
             return refused(transaction.ended, ending)
         if isinstance(ending, Raised):
@@ -135,7 +139,6 @@ class Once:
             log.debug("the connection is there, and its transaction has failed: %s", error)
 
     async def _commit(self, run: Run, transaction: HandlerTransaction, began: str, ending: Returned) -> Ending:
-        await transaction.flush()
         last = await transaction.fetch(
             FINISH_SETTLE, event_id=run.event_id, consumer=run.consumer, result=kept_result(ending.result)
         )
@@ -152,3 +155,14 @@ class Once:
             return False
         now = self._clock.now() + timedelta(seconds=self._ledger.clock_offset_seconds)
         return opened_at + timedelta(seconds=run.handler.policy.deadline_seconds) <= now
+
+
+async def flushed(transaction: HandlerTransaction, returned: Returned) -> Returned | Raised:
+    """What a handler comes to whose session may hold more to be written: hooks of the application run then, and may raise anything, SystemExit too."""
+    try:
+        await transaction.flush()
+    except BaseException as error:
+        if is_cancelled():
+            raise
+        return Raised(error)
+    return returned
