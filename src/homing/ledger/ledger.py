@@ -26,6 +26,10 @@ GIVING_UP_SECONDS = 1.0
 LOCK_SECONDS = 10.0
 """The longest a statement of ours waits for a row that a handler's transaction holds."""
 
+PLAN_SECONDS = 10
+"""How long a plan of the server is used. One that was made while a table was nearly empty is a bad one soon after: a page of rows is read as a
+whole, thousands of them by key. The server itself would notice only with its next ANALYZE, a minute or more later."""
+
 LEDGER = "PostgreSQL"
 """The ledger's name among the servers that may be away."""
 
@@ -88,6 +92,7 @@ class Ledger:
                 max_size=self._connections,
                 timeout=CALL_SECONDS,
                 command_timeout=CALL_SECONDS,
+                max_cached_statement_lifetime=PLAN_SECONDS,
                 reset=_keep_session,
                 server_settings={
                     "application_name": self._application,

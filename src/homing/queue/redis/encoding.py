@@ -142,13 +142,13 @@ def read_lease(queue: str, values: list[bytes | None], token: LeaseToken) -> Cla
     attempts, traceparent = _terms(opts)
     return ClaimedJob(
         lease=Lease(queue, JobId(_text(job_id)), token),
-        name=_text(name),
+        name=_name(name),
         data="null" if data is None else _text(data),
         timestamp_ms=_integer(timestamp),
         attempts=attempts,
-        starts=_integer(starts),
-        attempts_made=_integer(made),
-        stalls=_integer(stalls),
+        starts=_count(starts),
+        attempts_made=_count(made),
+        stalls=_count(stalls),
         mark=_optional_text(mark),
         deferred_failure=_optional_text(deferred),
         traceparent=traceparent,
@@ -190,6 +190,10 @@ def _integer(value: bytes | None) -> int:
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
+
+
+_count = lru_cache(maxsize=256)(_integer)  # few values, read three times a job
+_name = lru_cache(maxsize=256)(_text)
 
 
 def _optional_text(value: bytes | None) -> str | None:

@@ -48,11 +48,11 @@ local function judge()
   for place = 1, count do
     local id, own, result, mark = unpack(ARGV, 8 + 4 * place, 11 + 4 * place)
     local key = prefix .. id
-    local job = rcall("HMGET", key, "ats", "atm", "parentKey", "parent", "deid")
+    local job = rcall("HMGET", key, "ats", "atm", "parentKey", "deid")
     local made = counted(job[2])
     if not job[1] and rcall("EXISTS", key) == 0 then
       endings[place] = -1
-    elseif job[3] or job[4] or job[5] or not made
+    elseif job[3] or job[4] or not made
       or (anyFamily and rcall("EXISTS", families[2 * place - 1], families[2 * place]) > 0) then
       endings[place] = 1
     elseif held[place] ~= own then
@@ -68,6 +68,26 @@ local function judge()
   return endings, ending
 end
 
+-- Takes jobs from the active ones: in one cut where they are the oldest of them, as is usual. Which of them were there.
+local function leave(ids)
+  local were, oldest, areOldest = {}, {}, true
+  for _, id in ipairs(rcall("LRANGE", active, -#ids, -1)) do
+    oldest[id] = true
+  end
+  for at, id in ipairs(ids) do
+    areOldest = areOldest and oldest[id]
+    were[at], oldest[id] = true, nil
+  end
+  if areOldest then
+    rcall("LTRIM", active, 0, -#ids - 1)
+  else
+    for at, id in ipairs(ids) do
+      were[at] = rcall("LREM", active, -1, id) > 0
+    end
+  end
+  return were
+end
+
 local function finish(endings, ending)
   local locks, ids, scores = {}, {}, {}
   for at, job in ipairs(ending) do
@@ -79,9 +99,10 @@ local function finish(endings, ending)
     rcall("HSET", meta, "opts.maxLenEvents", 10000)
   end
   rcall("XTRIM", events, "MAXLEN", "~", terms[5] or 10000)
-  for _, job in ipairs(ending) do
+  local were = leave(ids)
+  for at, job in ipairs(ending) do
     local place, id, key, result, mark, made = unpack(job)
-    if rcall("LREM", active, -1, id) == 0 then
+    if not were[at] then
       endings[place] = -3
       if mark ~= "" then
         rcall("HSET", key, "homing", mark)
