@@ -6,8 +6,11 @@ noticed by the session's own events, and from then on the session begins nothing
 text) is found by comparing transaction ids before the commit.
 """
 
+import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -32,7 +35,11 @@ from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
 from homing.app.handlers import Kind
 from homing.app.resources import Provider
 from homing.errors import HandlerEndedTransaction, RegistrationError
+from homing.ledger.ledger import CALL_SECONDS
 from homing.schema.statement import Statement
+from homing.worker.deadlines import Deadlines
+
+log = logging.getLogger("homing.worker")
 
 E = TypeVar("E")
 
@@ -49,6 +56,7 @@ class SessionTransactions:
         self._factory = factory
         self._engine = engine
         self._guarded = _guard(factory.class_.sync_session_class)
+        self._deadlines = Deadlines()
 
     @property
     def connections(self) -> int | None:
@@ -66,21 +74,27 @@ class SessionTransactions:
             session = self._factory(
                 bind=connection, join_transaction_mode="rollback_only", sync_session_class=self._guarded
             )
-            transaction = OpenTransaction(connection, root, session)
+            transaction = OpenTransaction(connection, root, session, self._deadlines)
             try:
                 yield transaction
             finally:
                 await transaction.release()
-                if root.is_active:
-                    await root.rollback()
 
 
 class OpenTransaction:
-    """One open transaction, its session, and the watch over both."""
+    """One open transaction, its session, and the watch over both.
 
-    def __init__(self, connection: AsyncConnection, root: AsyncTransaction, session: AsyncSession) -> None:
+    What we ask of the database is answered within `CALL_SECONDS`, or the connection is broken off beneath it: a commit or a rollback on a
+    connection that fell silent would keep its slot for ever. What the handler asks is bounded by its own time.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection, root: AsyncTransaction, session: AsyncSession, deadlines: Deadlines
+    ) -> None:
         self._connection = connection
         self._root = root
+        self._deadlines = deadlines
+        self._driver = _driver_of(connection)
         self._ours = False
         self.ended: str | None = None
         self.session = session
@@ -92,29 +106,67 @@ class OpenTransaction:
 
     async def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
         """Our own statements need nothing of SQLAlchemy but its connection: where the driver is known, they go to it as they are."""
-        if self._connection.dialect.driver == "asyncpg":
-            result = await self._connection.exec_driver_sql(statement.numbered, statement.arguments(values))
-        else:
-            result = await self._connection.execute(_clause(statement), statement_values(statement, values))
+        self._deadlines.begin(self, CALL_SECONDS)
+        try:
+            if self._connection.dialect.driver == "asyncpg":
+                result = await self._connection.exec_driver_sql(statement.numbered, statement.arguments(values))
+            else:
+                result = await self._connection.execute(_clause(statement), statement_values(statement, values))
+        finally:
+            self._deadlines.end(self, CALL_SECONDS)
         names = list(result.keys()) if result.returns_rows else []
         return [dict(zip(names, row, strict=True)) for row in result] if names else []
 
     async def flush(self) -> None:
-        await self.session.flush()
+        self._deadlines.begin(self, CALL_SECONDS)
+        try:
+            await self.session.flush()
+        finally:
+            self._deadlines.end(self, CALL_SECONDS)
 
     async def commit(self) -> None:
         self._ours = True
-        await self._root.commit()
+        self._deadlines.begin(self, CALL_SECONDS)
+        try:
+            await self._root.commit()
+        finally:
+            self._deadlines.end(self, CALL_SECONDS)
 
     async def release(self) -> None:
-        """Close the session; the connection's transaction is the caller's to end."""
+        """Close the session, and roll back what was not committed."""
         self._ours = True
-        await self.session.close()
+        self._deadlines.begin(self, CALL_SECONDS)
+        try:
+            await self.session.close()
+            if self._root.is_active:
+                await self._root.rollback()
+        finally:
+            self._deadlines.end(self, CALL_SECONDS)
+
+    def expire(self) -> None:
+        """The database has not answered: whoever waits for it hears of a lost connection."""
+        log.warning("a handler's transaction has had no answer for %g s: its connection is given up", CALL_SECONDS)
+        break_off(self._driver)
 
     def note_end(self) -> None:
         """The session's root transaction ended; unless we ended it, the handler did."""
         if not self._ours:
             self.ended = ENDED
+
+
+def _driver_of(connection: AsyncConnection) -> Any:
+    """The driver's own connection."""
+    sync_connection = connection.sync_connection
+    return None if sync_connection is None else sync_connection.connection.driver_connection
+
+
+def break_off(driver: Any) -> None:
+    """End a driver's connection from outside, whatever waits on it: asyncpg can do that itself, under others their socket is shut down."""
+    if hasattr(driver, "terminate"):
+        driver.terminate()
+        return
+    with suppress(OSError), socket.socket(fileno=os.dup(driver.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def _guard(session_class: type[Session]) -> type[Session]:
