@@ -12,6 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from homing.errors import ConfigurationError, ServerUnavailable
+from homing.ledger.connections import Connections
 from homing.schema.identity import LedgerIdentity, check_schema
 from homing.schema.statement import Statement
 
@@ -29,6 +30,9 @@ LOCK_SECONDS = 10.0
 PLAN_SECONDS = 10
 """How long a plan of the server is used. One that was made while a table was nearly empty is a bad one soon after: a page of rows is read as a
 whole, thousands of them by key. The server itself would notice only with its next ANALYZE, a minute or more later."""
+
+AT_HAND = 3
+"""Connections that are kept out of the pool between two statements: for one that reads and two that settle, as in a worker that is busy."""
 
 LEDGER = "PostgreSQL"
 """The ledger's name among the servers that may be away."""
@@ -76,7 +80,7 @@ class Ledger:
         self._engine = engine
         self._application = application
         self._connections = connections
-        self._pool: asyncpg.Pool | None = None
+        self._pool: Connections | None = None
         self._identity: LedgerIdentity | None = None
         self.clock_offset_seconds = 0.0
 
@@ -86,7 +90,7 @@ class Ledger:
         Raises `ServerUnavailable`, `SchemaError`, `UnsuitableServer`, or `ConfigurationError` for refused credentials.
         """
         try:
-            self._pool = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self._dsn,
                 min_size=0,  # no connection is kept open for its own sake: the pool would tell every outage with a traceback
                 max_size=self._connections,
@@ -100,7 +104,8 @@ class Ledger:
                     "timezone": "UTC",
                 },
             )
-            async with self._pool.acquire() as connection:
+            self._pool = Connections(pool, take_seconds=CALL_SECONDS, at_hand=AT_HAND)
+            async with pool.acquire() as connection:
                 # the pool's proxy does all that a connection does
                 self._identity = await check_schema(cast("asyncpg.Connection", connection), engine=self._engine)
                 database_now = await connection.fetchval("SELECT clock_timestamp()")
@@ -147,15 +152,21 @@ class Ledger:
         """Several statements in one transaction of ours: committed at the end of the block, rolled back by an error."""
         try:
             pool = self._open_pool()
-            async with pool.acquire(timeout=CALL_SECONDS) as connection, connection.transaction():
-                yield LedgerTransaction(connection)
+            connection = await pool.take()
+            try:
+                async with connection.transaction():
+                    yield LedgerTransaction(connection)
+            except BaseException:
+                await pool.give_up(connection)
+                raise
+            await pool.give_back(connection)
         except Exception as error:
             translated = _translate(error, self._where)
             if translated is error:
                 raise
             raise translated from error
 
-    def _open_pool(self) -> asyncpg.Pool:
+    def _open_pool(self) -> Connections:
         if self._pool is None:
             raise ServerUnavailable("the ledger is not open")
         return self._pool

@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -51,6 +52,18 @@ def is_plain(run: Run) -> bool:
     )
 
 
+_GROUPS_AT_ONCE = 2
+"""Groups of a lane that are settled and finished at once: while one waits for a server, the other is worked on here, and the next one gathers."""
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """The runs of a lane whose handlers have returned: those that wait for company, and how many groups are under way."""
+
+    waiting: list[Plain] = field(default_factory=list)
+    under_way: int = 0
+
+
 class Together:
     """Performs plain runs. `runs`: the table of those that can be told to end; `conclude` or `leave` is called once for each."""
 
@@ -77,6 +90,7 @@ class Together:
         self._conclude = conclude
         self._leave = leave
         self._returned: list[Plain] = []
+        self._crowds: dict[Owner, _Crowd] = defaultdict(_Crowd)
 
     async def begin(self, plain: Sequence[Plain]) -> None:
         """Ask the gate for all of them, and start those that may run."""
@@ -117,13 +131,24 @@ class Together:
     def _go_on(self) -> None:
         """Let what has returned in this turn go on together, each lane's for itself."""
         returned, self._returned = self._returned, []
-        by_owner: dict[Owner, list[Plain]] = defaultdict(list)
         for each in returned:
-            by_owner[each.slot.owner].append(each)
-        for owner, crowd in by_owner.items():
-            for start in range(0, len(crowd), MOST_TOGETHER):
-                group = crowd[start : start + MOST_TOGETHER]
-                self._spawn(self._finish(owner, group), [each.slot for each in group])
+            self._crowds[each.slot.owner].waiting.append(each)
+        for owner in {each.slot.owner for each in returned}:
+            self._depart(owner)
+
+    def _depart(self, owner: Owner) -> None:
+        crowd = self._crowds[owner]
+        while crowd.waiting and crowd.under_way < _GROUPS_AT_ONCE:
+            group, crowd.waiting = crowd.waiting[:MOST_TOGETHER], crowd.waiting[MOST_TOGETHER:]
+            crowd.under_way += 1
+            self._spawn(self._finish_group(owner, group), [each.slot for each in group])
+
+    async def _finish_group(self, owner: Owner, group: Sequence[Plain]) -> None:
+        try:
+            await self._finish(owner, group)
+        finally:
+            self._crowds[owner].under_way -= 1
+            self._depart(owner)
 
     async def _finish(self, owner: Owner, group: Sequence[Plain]) -> None:
         await self._settler.settle_surely(group)
