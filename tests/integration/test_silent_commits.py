@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
 
 from homing import Event, Homing, Job, Provider, Retry, RetryLater, Transaction
 from homing.config.settings import Settings
+from homing.durations import milliseconds
 from homing.worker import sqlalchemy_transactions
 from tests.system import quick, running
 from tests.tcp_proxy import TcpProxy
@@ -63,6 +65,42 @@ async def test_an_end_without_an_answer_is_given_up(
             await system.record(Asked(number=7))
             await until(lambda: runs, what="it runs")
             await until(lambda: worker.running == 0, 15, "its slot is free")
+            await proxy.heal()
+            await system.settled(20)
+            assert [row["number"] for row in await system.sql.fetch("SELECT number FROM effects")] == [7]
+            assert set(runs) == {1}
+            assert await system.letters() == []
+
+
+async def test_a_commit_of_a_thread_without_an_answer_is_given_up_with_its_time(settings: Settings) -> None:
+    """A plain function has returned, and its attempt's time ends while the commit waits: that is no failure of the function."""
+    app = Homing("silent")
+    runs: list[int] = []
+    port = int(settings.asyncpg_dsn.rpartition(":")[2].partition("/")[0])
+    async with TcpProxy(port) as proxy:
+
+        @app.lifespan
+        async def resources(provide: Provider) -> AsyncIterator[None]:
+            engine = create_engine(proxy.url(settings.psycopg_dsn).replace("postgresql://", "postgresql+psycopg://"))
+            provide(sessionmaker(engine))
+            yield
+            engine.dispose()
+
+        @app.queue("work", retry=Retry(attempts=1)).handler("do", on=Asked, timeout=milliseconds(400))
+        def do(event: Asked, tx: Transaction[Session], job: Job) -> None:
+            tx.execute(ADD, {"number": event.number})
+            runs.append(job.attempt)
+            if len(runs) == 1:
+                proxy.silence()
+
+        async with running(app, quick(settings)) as system:
+            worker = system.worker
+            assert worker is not None
+            await system.sql.execute("CREATE TABLE effects (number integer)")
+            await system.record(Asked(number=7))
+            await until(lambda: runs, what="it runs")
+            await until(lambda: worker.running == 0, 15, "its slot is free")
+            assert worker.stuck == 0
             await proxy.heal()
             await system.settled(20)
             assert [row["number"] for row in await system.sql.fetch("SELECT number FROM effects")] == [7]

@@ -18,16 +18,27 @@ BOUND_LOCKS = load("homing.worker", "bound_locks")
 
 
 async def perform_in_thread(run: Run, source: ThreadTransactionSource, caller: Caller) -> Ending | None:
-    """One try in a thread; `None` when settle changed no row. A run that is told to end is never committed.
+    """One try in a thread; `None` when settle changed no row. A run that is told to end is never committed, and waits for no answer of ours.
 
     Errors of the database before the handler began, and those of a lost connection, are raised: nothing is known of this run then.
     """
-    thread = ThreadRun(f"run:{run.job.lease.job_id}", lambda: _settle_and_call(run, source, caller))
+    opened: list[ThreadTransaction] = []
+
+    def give_up() -> None:
+        for transaction in opened:
+            transaction.give_up()
+
+    thread = ThreadRun(
+        f"run:{run.job.lease.job_id}", lambda: _settle_and_call(run, source, caller, opened), on_cancel=give_up
+    )
     return await await_ending(run, thread, thread.ending, thread.stack, caller.timeout_seconds(run))
 
 
-def _settle_and_call(run: Run, source: ThreadTransactionSource, caller: Caller) -> Ending | None:
+def _settle_and_call(
+    run: Run, source: ThreadTransactionSource, caller: Caller, opened: list[ThreadTransaction]
+) -> Ending | None:
     with source.open_in_thread() as transaction:
+        opened.append(transaction)
         transaction.fetch(BOUND_LOCKS, wait=f"{LOCK_SECONDS:g}s")
         settled = transaction.fetch(**settle_call(run))
         if settled is None:

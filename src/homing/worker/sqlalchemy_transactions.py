@@ -7,10 +7,8 @@ text) is found by comparing transaction ids before the commit.
 """
 
 import logging
-import os
-import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -37,6 +35,7 @@ from homing.app.resources import Provider
 from homing.errors import HandlerEndedTransaction, RegistrationError
 from homing.ledger.ledger import CALL_SECONDS
 from homing.schema.statement import Statement
+from homing.worker.breaking_off import break_off, driver_of
 from homing.worker.deadlines import Deadlines
 
 log = logging.getLogger("homing.worker")
@@ -94,7 +93,7 @@ class OpenTransaction:
         self._connection = connection
         self._root = root
         self._deadlines = deadlines
-        self._driver = _driver_of(connection)
+        self._driver = driver_of(connection.sync_connection)
         self._ours = False
         self.ended: str | None = None
         self.session = session
@@ -154,21 +153,6 @@ class OpenTransaction:
             self.ended = ENDED
 
 
-def _driver_of(connection: AsyncConnection) -> Any:
-    """The driver's own connection."""
-    sync_connection = connection.sync_connection
-    return None if sync_connection is None else sync_connection.connection.driver_connection
-
-
-def break_off(driver: Any) -> None:
-    """End a driver's connection from outside, whatever waits on it: asyncpg can do that itself, under others their socket is shut down."""
-    if hasattr(driver, "terminate"):
-        driver.terminate()
-        return
-    with suppress(OSError), socket.socket(fileno=os.dup(driver.fileno())) as same:
-        same.shutdown(socket.SHUT_RDWR)
-
-
 def _guard(session_class: type[Session]) -> type[Session]:
     """A subclass whose sessions report the end of their root transaction, and begin nothing once a handler ended it.
 
@@ -226,26 +210,41 @@ class OpenThreadTransaction:
     def __init__(self, connection: Connection, root: RootTransaction, session: Session) -> None:
         self._connection = connection
         self._root = root
-        self._ours = False
+        self._driver = driver_of(connection)
+        self._ours = self._asking = False
         self.ended: str | None = None
         self.session = session
         session.info[_WATCH] = self
 
     def fetch(self, statement: Statement, **values: object) -> dict[str, Any] | None:
-        result = self._connection.execute(_clause(statement), statement_values(statement, values))
-        row = result.mappings().first() if result.returns_rows else None
-        return None if row is None else dict(row)
+        rows = self.fetch_all(statement, **values)
+        return rows[0] if rows else None
 
     def fetch_all(self, statement: Statement, **values: object) -> list[dict[str, Any]]:
-        result = self._connection.execute(_clause(statement), statement_values(statement, values))
-        return [dict(row) for row in result.mappings()]
+        with self._asks():
+            result = self._connection.execute(_clause(statement), statement_values(statement, values))
+            return [dict(row) for row in result.mappings()] if result.returns_rows else []
 
     def flush(self) -> None:
-        self.session.flush()
+        with self._asks():
+            self.session.flush()
 
     def commit(self) -> None:
         self._ours = True
-        self._root.commit()
+        with self._asks():
+            self._root.commit()
+
+    def give_up(self) -> None:
+        if self._asking:
+            break_off(self._driver)
+
+    @contextmanager
+    def _asks(self) -> Iterator[None]:
+        self._asking = True
+        try:
+            yield
+        finally:
+            self._asking = False
 
     def release(self) -> None:
         """Close the session; the connection's transaction is the caller's to end."""

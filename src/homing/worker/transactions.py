@@ -56,7 +56,7 @@ class TransactionSource(Protocol):
 
 
 class ThreadTransaction(Protocol):
-    """The same for a plain function: every call blocks, and belongs to the thread that opened it."""
+    """The same for a plain function: every call blocks, and belongs to the thread that opened it; all but `give_up`."""
 
     session: Any
 
@@ -79,6 +79,10 @@ class ThreadTransaction(Protocol):
 
     def commit(self) -> None:
         """Commit; what the session still holds was flushed by the caller."""
+        ...
+
+    def give_up(self) -> None:
+        """From any thread: if one of the calls above waits for its answer, let it fail as one whose connection is lost."""
         ...
 
 
