@@ -164,7 +164,9 @@ class Loop:
             self._woken.clear()
             progress = await self._tick_safely()
             self.last_tick = self._clock.monotonic()
-            if progress is not Progress.AGAIN and not self._stopping:
+            if progress is Progress.AGAIN or self._woken.is_set():
+                await asyncio.sleep(0)  # a tick that waited for nothing must not keep the event loop for itself
+            elif not self._stopping:
                 await self._rest()
 
     async def _tick_safely(self) -> Progress:

@@ -58,6 +58,26 @@ async def test_work_is_followed_at_once_and_rest_waits() -> None:
     await loop.stop()
 
 
+@pytest.mark.parametrize("says", list(Progress))
+async def test_a_tick_that_waits_for_nothing_lets_others_have_their_turn(says: Progress) -> None:
+    """A loop whose ticks never wait, by their word or because they wake it again, can be told to stop by those who share the event loop."""
+    turns = 0
+
+    async def tick() -> Progress:
+        nonlocal turns
+        turns += 1
+        if turns == 10_000:
+            raise SystemExit("nobody else has had a turn")
+        loop.wake()
+        return says
+
+    loop = Loop("test", tick, interval_seconds=LONG)
+    loop.start()
+    await asyncio.sleep(0)
+    await loop.stop()
+    assert 0 < turns < 10
+
+
 async def test_the_interval_brings_the_next_tick() -> None:
     """Without a wake, time alone makes the loop turn."""
     ticks = Ticks()
