@@ -16,7 +16,7 @@ from homing.ledger.ledger import Ledger
 from homing.processes.relaying import RelayLoops
 from homing.queue.browse import SteeredEngine
 from homing.queue.job import ClaimedJob
-from homing.queue.port import ClaimRequest, Finished
+from homing.queue.port import Finished
 from homing.queue.redis import RedisEngine
 from homing.relay import push_settings, register
 from homing.scheduler import declare_schedules
@@ -101,12 +101,18 @@ class NoMore:
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
+        self.together = 1
 
-    def next_request(self) -> ClaimRequest | None:
+    def returned(self, count: int, *, waiting: bool = False) -> None:
+        """Nothing to be done."""
+
+    def ask(self, ends: int) -> None:
         """Nothing."""
-        return None
 
-    def left(self, answers: Sequence[Finished | None]) -> None:
+    def heard(self, wanted: object) -> None:
+        """Nothing to be done."""
+
+    def left(self, ends: Sequence[Finished | None], *, slots: int = 0, wanted: object = None) -> None:
         """Nothing to be done."""
 
 

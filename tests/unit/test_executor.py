@@ -51,16 +51,23 @@ class Lane:
     """Whose slots they are."""
 
     queue = "mail"
+    together = 1
 
     def __init__(self) -> None:
         self.answers: list[Finished | None] = []
 
-    def next_request(self) -> None:
+    def returned(self, count: int, *, waiting: bool = False) -> None:
+        """Its slot is free."""
+
+    def ask(self, ends: int) -> None:
         """Nothing more is wanted."""
 
-    def left(self, answers: Sequence[Finished | None]) -> None:
+    def heard(self, wanted: object) -> None:
+        """Nothing was."""
+
+    def left(self, ends: Sequence[Finished | None], **_: object) -> None:
         """Remember what was heard."""
-        self.answers += answers
+        self.answers += ends
 
 
 class Surrounded:

@@ -29,9 +29,9 @@ class Desk:
         return Finished(Held.HELD)
 
     async def complete_group(
-        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None, most: int | None = None
     ) -> list[Finished | HomingError]:
-        assert claim_next is REQUEST
+        assert (claim_next, most) == (REQUEST, None)
         self.groups.append([each.job.lease.job_id for each in completions])
         if isinstance(self.answers, HomingError):
             raise self.answers

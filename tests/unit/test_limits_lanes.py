@@ -55,8 +55,12 @@ class WatchedEngine(MemoryEngine):
 
     async def execute(self, claimed: ClaimedJob, owner: Owner) -> None:
         self.done.append(claimed.lease.job_id)
-        request = owner.next_request()
-        owner.left([await self.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=request)])
+        owner.returned(1)
+        wanted = owner.ask(1)
+        request = None if wanted is None else wanted.request
+        finished = await self.complete(claimed, "null", mark=None, keep=KeepRule(), claim_next=request)
+        owner.heard(wanted)
+        owner.left([finished], wanted=wanted)
 
 
 @asynccontextmanager

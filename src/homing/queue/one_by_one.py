@@ -34,13 +34,18 @@ class OneByOne:
         return Claims(jobs)
 
     async def complete_group(
-        self: Single, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+        self: Single,
+        queue: str,
+        completions: Sequence[Completion],
+        claim_next: ClaimRequest | None,
+        most: int | None = None,
     ) -> list[Finished | HomingError]:
-        """Complete several jobs and claim as many next ones."""
+        """Complete several jobs and claim as many next ones, or fewer."""
         del queue
         answers: list[Finished | HomingError] = []
         for number, each in enumerate(completions, 1):
-            request = numbered(claim_next, number)
+            is_enough = most is not None and number > most
+            request = None if claim_next is None or is_enough else numbered(claim_next, number)
             try:
                 done = await self.complete(each.job, each.result, mark=each.mark, keep=each.keep, claim_next=request)
             except HomingError as error:

@@ -208,11 +208,12 @@ class Engine(Noting, Scheduling, Protocol):
         ...
 
     async def complete_group(
-        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None, most: int | None = None
     ) -> list[Finished | HomingError]:
         """Complete several jobs of a queue and claim as many next ones, as so many calls of `complete` would; an answer for each, in order.
 
-        An error among the answers stands for one job, and is what `complete` would have raised.
+        `most`: the next jobs that are wanted at most, if fewer; the first answers have them. An error among the answers stands for one job, and is
+        what `complete` would have raised.
         """
         ...
 

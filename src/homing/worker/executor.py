@@ -32,7 +32,7 @@ from homing.worker.permits import Permits
 from homing.worker.reporting import Reporter
 from homing.worker.run import Cause, Run
 from homing.worker.settling import Settler
-from homing.worker.slot import Owner, Plain, Slot
+from homing.worker.slot import Owner, Plain, Slot, Wanted
 from homing.worker.spans import RunSpans, note_outcome
 from homing.worker.telling import Notes
 from homing.worker.ticking import Ticker
@@ -193,23 +193,30 @@ class Executor:
         if isinstance(outcome, Postponed) and outcome.how == "interrupted":
             self._on_interrupted()
         policy = None if run is None else run.handler.policy
-        claim_next = slot.owner.next_request()
-        finished = await end_job(self._finisher, job, outcome, policy, claim_next)
+        if not slot.has_returned:
+            slot.has_returned = True
+            slot.owner.returned(1)
+        wanted = slot.owner.ask(1)
+        try:
+            claim_next = None if wanted is None else wanted.request
+            finished = await end_job(self._finisher, job, outcome, policy, claim_next)
+        finally:
+            slot.owner.heard(wanted)
         seconds = self._clock.monotonic() - slot.started
         try:
             self._reporter.report(job, run, outcome, finished, seconds)
             self._counter.count(job, opened, outcome, finished, seconds)
         finally:  # as below: the job that was claimed with this end must begin
-            self._give_free([slot], [finished])
+            self._give_free([slot], [finished], wanted)
 
-    def _leave(self, done: Sequence[Plain]) -> None:
+    def _leave(self, done: Sequence[Plain], wanted: Wanted | None) -> None:
         """Say what came of plain runs that completed together."""
         now = self._clock.monotonic()
         try:
             self._reporter.report_completed(done, now)
             self._counter.count_completed(done, now)
         finally:  # what was claimed with the ends must begin, even where a filter of the application's log fails
-            self._give_free([each.slot for each in done], [each.finished for each in done])
+            self._give_free([each.slot for each in done], [each.finished for each in done], wanted)
 
     def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
         task = asyncio.create_task(work, name=f"slot:{slots[0].owner.queue}", context=self._surroundings.own())
@@ -225,8 +232,10 @@ class Executor:
             log.error(_FAILED, slots[0].owner.queue, exc_info=task.exception())
         self._give_free(slots, [None] * len(slots))
 
-    def _give_free(self, slots: Sequence[Slot], answers: Sequence[Finished | None]) -> None:
-        """Hand slots back to their owner, each once."""
+    def _give_free(
+        self, slots: Sequence[Slot], answers: Sequence[Finished | None], wanted: Wanted | None = None
+    ) -> None:
+        """Hand slots back to their owner, each once; `wanted` is what was asked for with these answers."""
         left = [(slot, answer) for slot, answer in zip(slots, answers, strict=True) if not slot.is_left]
         if not left:
             return
@@ -235,7 +244,8 @@ class Executor:
             if answer is None:  # it failed wherever it was
                 self._runs.pop(slot.job.lease, None)
         self._leases.drop([slot.job.lease for slot, _ in left])
-        left[0][0].owner.left([answer for _, answer in left])
+        held = sum(not slot.has_returned for slot, _ in left)
+        left[0][0].owner.left([answer for _, answer in left], slots=held, wanted=wanted)
 
     def _context_of(self, slot: Slot) -> RunContext:
         return RunContext(slot.job, slot.run, self._ledger_id, self._counter.metrics)

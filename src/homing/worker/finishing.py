@@ -37,15 +37,13 @@ class Finisher:
         return await answer
 
     async def complete_group(
-        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None, most: int | None = None
     ) -> Sequence[Finished | Exception]:
         """As `Engine.complete_group`; errors are answers, and nothing is raised."""
         try:
-            if claim_next is None:
-                return [await self._complete_alone(each, None) for each in completions]
             if len(completions) == 1:
                 return [await self._complete_alone(completions[0], claim_next)]
-            return await self.engine.complete_group(queue, completions, claim_next)
+            return await self.engine.complete_group(queue, completions, claim_next, most)
         except Exception as error:  # noqa: BLE001 - handed on to those whom it stands for
             return [error] * len(completions)
 

@@ -10,7 +10,7 @@ from homing.ids import new_token
 from homing.queue.job import ClaimedJob
 from homing.queue.port import MOST_TOGETHER, ClaimRequest, Engine, Finished, Idle, Limit
 from homing.service import Progress
-from homing.worker.slot import Owner
+from homing.worker.slot import Owner, Wanted
 
 log = logging.getLogger("homing.worker")
 
@@ -27,11 +27,19 @@ STREAK_SECONDS = 0.05
 """A claim this soon after one that found a job asks for more jobs at once than that one did."""
 
 
+MOST_ENDING = 2 * MOST_TOGETHER
+"""Jobs of a lane whose handlers have returned and that hold no slot while they are settled and finished. More of them hold theirs again, so that
+what a worker that dies leaves half done stays bounded."""
+
+
 class Lane:
     """One queue's slots in this worker.
 
-    `running`: its slots that are taken; `emptied` is set while there are none. `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will
-    last; never, when there is none.
+    `together`: the jobs of a group, so that its slots are as many whole ones. `running`: its slots that are taken, each by a handler; `ending`: jobs whose handlers have come to their end; `emptied` is set while there are
+    neither. `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will last;
+    never, when there is none.
+
+    With one slot, no job begins before the one before it has ended.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class Lane:
     ) -> None:
         self.queue = queue
         self.concurrency = concurrency
+        self.together = -(-concurrency // -(-concurrency // MOST_TOGETHER))
         self._limit = limit
         self._engine = engine
         self._begin = begin
@@ -57,19 +66,21 @@ class Lane:
         self._clock = clock
         self._on_change = on_change
         self.running = 0
+        self.ending = 0
         self.emptied = asyncio.Event()
         self.emptied.set()
         self.open = True
         self.resume_at: float = 0.0
         self.watched_until: float = float("inf")
         self._limited = False
+        self._asked = 0
         self._wanted = 1
         self._streak_until = 0.0
 
     @property
     def free(self) -> int:
-        """Slots without a job."""
-        return self.concurrency - self.running
+        """Slots without a job, for which none is on its way."""
+        return self._free_after(0)
 
     def has_room(self) -> bool:
         """Whether a slot is free, and may be filled."""
@@ -95,8 +106,12 @@ class Lane:
         """
         while self.may_claim():
             first = self._clock.monotonic() > self._streak_until
-            wanted = 1 if first else min(self._wanted, self.free, MOST_TOGETHER)
-            claims = await self._engine.claim_group(self.queue, self._request(), wanted)
+            wanted = 1 if first else min(self._wanted, self.free, self.together)
+            self._asked += wanted
+            try:
+                claims = await self._engine.claim_group(self.queue, self._request(), wanted)
+            finally:
+                self._asked -= wanted
             self._continue(wanted)
             if first and claims.jobs:
                 self.resume_at = self._clock.monotonic() + POLL_SECONDS
@@ -104,34 +119,61 @@ class Lane:
             if claims.idle is not None:
                 self._rest(claims.idle)
 
-    def next_request(self) -> ClaimRequest | None:
-        """What to ask for in place of a job that ends now; nothing once the lane is closed."""
-        return self._request() if self.open else None
+    def returned(self, count: int, *, waiting: bool = False) -> None:
+        """So many handlers have come to their end; their slots are free, except where too many jobs wait for theirs.
 
-    def left(self, answers: Sequence[Finished | None]) -> None:
+        The next jobs come with the ends of these, and are claimed at once only where those have to wait for their turn: by whole groups.
+        """
+        self.running -= count
+        self.ending += count
+        if waiting and self.may_claim() and self.free >= self.together:
+            self._on_change()
+
+    def ask(self, ends: int) -> Wanted | None:
+        """What to ask for in place of so many jobs that end now; nothing once the lane is closed."""
+        most = min(ends, self._free_after(ends))
+        if not self.open or most <= 0:
+            return None
+        self._asked += most
+        return Wanted(self._request(), most)
+
+    def heard(self, wanted: Wanted | None) -> None:
+        """Keep nothing free any more for jobs that were asked for."""
+        if wanted is not None:
+            self._asked -= wanted.most
+
+    def left(self, ends: Sequence[Finished | None], *, slots: int = 0, wanted: Wanted | None = None) -> None:
         """Begin the jobs that the ends of others have claimed; what is left of the slots is free, and may be worth a look."""
-        following = [None if answer is None else answer.next for answer in answers]
+        following = [None if end is None else end.next for end in ends]
         jobs = [job for job in following if isinstance(job, ClaimedJob)]
-        had_room = self.has_room()
-        self.running -= len(answers)
-        self._start(jobs)
-        if len(jobs) == len(answers):
-            return
         idle = [each for each in following if isinstance(each, Idle)]
-        if len(jobs) + len(idle) < len(answers):
+        had_room = self.has_room()
+        self.running -= slots
+        self.ending -= len(ends) - slots
+        self._start(jobs)
+        if len(jobs) > 1:
+            self._continue(len(jobs))
+        if not self.has_room():
+            return
+        if None in ends or len(jobs) + len(idle) < (1 if wanted is None else wanted.most):
             self.wake()
-        elif self.resume_at > 0.0:  # else woken meanwhile: what it heard may be older
+        elif idle and self.resume_at > 0.0:  # else woken meanwhile: what it heard may be older
             self._rest(idle[-1])
         is_watched = had_room and self.resume_at >= self.watched_until
         if not is_watched:
             self._on_change()
+
+    def _free_after(self, ends: int) -> int:
+        """The slots that are free once so many jobs have ended whose handlers have returned."""
+        kept = max(0, self.ending - ends - min(self.concurrency - 1, MOST_ENDING))
+        return self.concurrency - self.running - self._asked - kept
 
     def _start(self, jobs: Sequence[ClaimedJob]) -> None:
         self.running += len(jobs)
         if jobs:
             self.emptied.clear()
             self._begin(jobs, self)
-        elif self.running == 0:
+        elif self.running + self.ending == 0:
             self.emptied.set()
 
     def _continue(self, wanted: int) -> None:

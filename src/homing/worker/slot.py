@@ -12,17 +12,35 @@ from homing.worker.run import Run
 from homing.worker.telling import Notes
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A claim, and for how many jobs."""
+
+    request: ClaimRequest
+    most: int
+
+
 class Owner(Protocol):
     """Whose slots they are: it says what may follow a job, and hears what did."""
 
     queue: str
+    together: int
+    """The most jobs that are finished and claimed together."""
 
-    def next_request(self) -> ClaimRequest | None:
-        """What to ask for in place of a job that ends now; `None` = nothing."""
+    def returned(self, count: int, *, waiting: bool = False) -> None:
+        """So many handlers have come to their end: what is left to do for their jobs needs no slot. `waiting`: it has to wait for its turn."""
         ...
 
-    def left(self, answers: Sequence[Finished | None]) -> None:
-        """Slots whose jobs have ended, with the engine's answers; `None` where it was not asked: something failed."""
+    def ask(self, ends: int) -> Wanted | None:
+        """What to ask for in place of so many jobs that end now; `None` = nothing. It is kept free until `heard`."""
+        ...
+
+    def heard(self, wanted: Wanted | None) -> None:
+        """The engine has answered, or did not; jobs that came with the answer follow at once, in `left`."""
+        ...
+
+    def left(self, ends: Sequence[Finished | None], *, slots: int = 0, wanted: Wanted | None = None) -> None:
+        """Jobs have ended, with the engine's answers; `None` where it was not asked: something failed. `slots`: those that had not returned."""
         ...
 
 
@@ -30,7 +48,7 @@ class Owner(Protocol):
 class Slot:
     """One job under way. `started` (monotonic): when it was claimed; `opened`: what it was found to be, once it was looked at.
 
-    `notes`: what it tells, where its handler can; `fields`: of its log lines, for a plain run.
+    `notes`: what it tells, where its handler can; `fields`: of its log lines, for a plain run; `has_returned`: its handler has come to its end.
     """
 
     job: ClaimedJob
@@ -39,6 +57,7 @@ class Slot:
     opened: Run | Parked | Unreadable | None = None
     notes: Notes | None = None
     fields: Mapping[str, object] = field(default_factory=dict)
+    has_returned: bool = False
     is_left: bool = False
 
     @property

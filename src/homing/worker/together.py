@@ -17,7 +17,7 @@ from homing.ledger.gate import DONE_MARK, SUSPECT_STALLS
 from homing.ledger.gate import Run as MayRun
 from homing.queue.job import Lease
 from homing.queue.outcome import Completed
-from homing.queue.port import MOST_TOGETHER, Completion, Finished
+from homing.queue.port import Completion, Finished
 from homing.worker.calling import Caller
 from homing.worker.context import Surroundings
 from homing.worker.endings import Ending, Raised, Returned, Stopped, Unsure
@@ -25,7 +25,7 @@ from homing.worker.finishing import Finisher
 from homing.worker.gating import Gatekeeper
 from homing.worker.run import Run
 from homing.worker.settling import Settler
-from homing.worker.slot import Owner, Plain, Slot
+from homing.worker.slot import Owner, Plain, Slot, Wanted
 
 Conclude = Callable[[Slot, Run, Ending | Completed], None]
 """What is done with a run that did not simply return, or whose engine did not answer: it is judged and ended alone."""
@@ -33,8 +33,8 @@ Conclude = Callable[[Slot, Run, Ending | Completed], None]
 Spawn = Callable[[Coroutine[Any, Any, None], Sequence[Slot]], None]
 """How work for some slots is begun: what fails of it unexpectedly gives them free."""
 
-Leave = Callable[[Sequence[Plain]], None]
-"""What is done with runs that are finished: counted, reported, and their slots given free."""
+Leave = Callable[[Sequence[Plain], Wanted | None], None]
+"""What is done with runs that are finished: counted, reported, and handed back to their lane, with what was asked for in their place."""
 
 
 def is_plain(run: Run) -> bool:
@@ -131,15 +131,19 @@ class Together:
     def _go_on(self) -> None:
         """Let what has returned in this turn go on together, each lane's for itself."""
         returned, self._returned = self._returned, []
+        by_owner: dict[Owner, int] = defaultdict(int)
         for each in returned:
+            each.slot.has_returned = True
+            by_owner[each.slot.owner] += 1
             self._crowds[each.slot.owner].waiting.append(each)
-        for owner in {each.slot.owner for each in returned}:
+        for owner, count in by_owner.items():
             self._depart(owner)
+            owner.returned(count, waiting=bool(self._crowds[owner].waiting))
 
     def _depart(self, owner: Owner) -> None:
         crowd = self._crowds[owner]
         while crowd.waiting and crowd.under_way < _GROUPS_AT_ONCE:
-            group, crowd.waiting = crowd.waiting[:MOST_TOGETHER], crowd.waiting[MOST_TOGETHER:]
+            group, crowd.waiting = crowd.waiting[: owner.together], crowd.waiting[owner.together :]
             crowd.under_way += 1
             self._spawn(self._finish_group(owner, group), [each.slot for each in group])
 
@@ -160,7 +164,12 @@ class Together:
             if each.slot.notes is not None:
                 await each.slot.notes.close()
             completions.append(Completion(run.job, each.result, DONE_MARK, run.handler.policy.keep_completed))
-        answers = await self._finisher.complete_group(owner.queue, completions, owner.next_request())
+        wanted = owner.ask(len(group))
+        request, most = (None, 0) if wanted is None else (wanted.request, wanted.most)
+        try:
+            answers = await self._finisher.complete_group(owner.queue, completions, request, most)
+        finally:
+            owner.heard(wanted)
         done: list[Plain] = []
         for each, answer in zip(group, answers, strict=True):
             if isinstance(answer, Finished):
@@ -169,4 +178,4 @@ class Together:
             else:
                 self._conclude(each.slot, each.run, Completed(each.result))
         if done:
-            self._leave(done)
+            self._leave(done, wanted)

@@ -180,7 +180,7 @@ class Worker:
     @property
     def running(self) -> int:
         """Jobs that are running now."""
-        return sum(lane.running for lane in self._lanes)
+        return sum(lane.running + lane.ending for lane in self._lanes)
 
     @property
     def stuck(self) -> int:

@@ -1,12 +1,13 @@
 """Several jobs in one script of ours: completed, and as many next ones leased, at a third of what the official scripts ask of the server."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 from homing.errors import HomingError
-from homing.ids import new_token
+from homing.ids import LeaseToken, new_token
 from homing.queue.job import ClaimedJob, KeepRule
 from homing.queue.one_by_one import numbered, numbered_token
 from homing.queue.port import ClaimRequest, Claims, Completion, Finished, Held, Idle
@@ -22,6 +23,7 @@ _log = logging.getLogger(__name__)
 _NEEDS_OFFICIAL = 1
 _FOR_EVER = KeepRule()
 _AGAIN = Idle(retry_seconds=0.0)
+_NOTHING = ClaimRequest(LeaseToken(""), 1.0)
 
 
 class RedisGrouping(RedisLeasing):
@@ -36,33 +38,49 @@ class RedisGrouping(RedisLeasing):
         return claims
 
     async def complete_group(
-        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest
+        self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None, most: int | None = None
     ) -> list[Finished | HomingError]:
-        """Complete several jobs and lease as many next ones. One of them removes what is not kept: the official script does that."""
+        """Complete several jobs and lease as many next ones, or fewer. One of them removes what is not kept: the official script does that."""
+        wanted = len(completions) if most is None else most
+        if claim_next is None or wanted <= 0:
+            claim_next, wanted = None, 0
         if any(each.keep != completions[0].keep or each.keep.count == 0 for each in completions):
-            return [await self._complete_alone(each, claim_next) for each in completions]
+            return await self._complete_each(completions, claim_next, wanted)
         keys = self._keys(queue)
         try:
-            endings, claims = await self._move(keys, completions, len(completions), claim_next)
+            endings, claims = await self._move(keys, completions, wanted, claim_next or _NOTHING)
         except (
             ResponseError
         ):  # one of the keys is something else than it should be; whose it is, the others need not know
-            return [await self._complete_alone(each, claim_next) for each in completions]
-        following = iter(claims.jobs)
+            return await self._complete_each(completions, claim_next, wanted)
+        following: Iterator[ClaimedJob | Idle | None] = chain(claims.jobs, repeat(claims.idle or _AGAIN))
+        together = max(0, wanted - len(completions) + endings.count(0))  # as the script reckons
+        alone = wanted - together
         answers: list[Finished | HomingError] = []
         for each, ending in zip(completions, endings, strict=True):
             if ending == _NEEDS_OFFICIAL:
-                answers.append(await self._complete_alone(each, claim_next))
+                answers.append(await self._complete_alone(each, claim_next if alone > 0 else None))
+                alone -= 1
             elif ending == 0:
-                answers.append(Finished(Held.HELD, next(following, claims.idle or _AGAIN)))
+                answers.append(Finished(Held.HELD, next(following) if together > 0 else None))
+                together -= 1
             else:
                 answers.append(Finished(self._held(each.job, ending)))
         return answers
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _complete_alone(self, each: Completion, request: ClaimRequest) -> Finished | HomingError:
-        own = replace(request, token=new_token())
+    async def _complete_each(
+        self, completions: Sequence[Completion], request: ClaimRequest | None, most: int
+    ) -> list[Finished | HomingError]:
+        """One by one; the first ones lease the next jobs."""
+        return [
+            await self._complete_alone(each, request if place < most else None)
+            for place, each in enumerate(completions)
+        ]
+
+    async def _complete_alone(self, each: Completion, request: ClaimRequest | None) -> Finished | HomingError:
+        own = None if request is None else replace(request, token=new_token())
         try:
             return await self.complete(each.job, each.result, mark=each.mark, keep=each.keep, claim_next=own)
         except HomingError as error:

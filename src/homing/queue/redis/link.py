@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from homing.errors import ConfigurationError, HomingError, MissingExtraError, ServerUnavailable
 from homing.queue.redis.replies import WrongServer, error_of_reply
@@ -100,9 +100,8 @@ class Link(asyncio.Protocol):
     # ── What asyncio calls ──────────────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # asyncio hands stream protocols a transport that can write; its own type for it is narrower than its signature.
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - see above
-        self._transport = transport
+        # A stream protocol gets a transport that can write, whatever class an event loop has for it (uvloop's are none of asyncio's).
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()

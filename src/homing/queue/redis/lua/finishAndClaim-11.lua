@@ -247,7 +247,7 @@ if #ending > 0 then
   finished = finish(endings, ending)
 end
 local reply = {endings, 0, 0}
-most = most - (count - finished) -- each job that ends here makes room for one
+most = math.max(0, most - (count - finished)) -- each job that ends here makes room for one
 local leased, nothing = claim(reply)
 if leased > 0 and rcall("EXISTS", wait, prioritized, delayed) > 0 then
   rcall("ZADD", marker, 0, "0")
