@@ -3,7 +3,6 @@
 import heapq
 from collections import deque
 from collections.abc import Callable, Collection
-from itertools import count
 
 from homing.clock import Clock
 from homing.ids import JobId
@@ -43,7 +42,7 @@ class MemoryQueue:
         self.on_end: Told = _nobody_cares
         self.on_removal: Told = _nobody_cares
         self.on_return: Told = _nobody_cares
-        self._turn = count(1)
+        self._turns = 0
         self._has_marker = False
 
     # ── Adding and claiming ─────────────────────────────────────────────────────────────────────────────────────────
@@ -236,7 +235,7 @@ class MemoryQueue:
         self._has_marker = True
         entry.parked = None
         if entry.job.priority:
-            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), next(self._turn))
+            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority))
         else:
             entry.state = State.WAITING
             self._waiting.append(entry.job.id)
@@ -244,16 +243,17 @@ class MemoryQueue:
     def _put_first(self, entry: Entry) -> None:
         self._has_marker = True
         if entry.job.priority:
-            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), 0)
+            self._put_in_order(entry, State.PRIORITIZED, float(entry.job.priority), first=True)
         else:
             entry.state = State.WAITING
             self._waiting.appendleft(entry.job.id)
 
     def _delay(self, entry: Entry, seconds: float) -> None:
-        self._put_in_order(entry, State.DELAYED, self._now() + seconds, next(self._turn))
+        self._put_in_order(entry, State.DELAYED, self._now() + seconds)
 
-    def _put_in_order(self, entry: Entry, state: State, first: float, turn: int) -> None:
-        entry.state, entry.place = state, (first, turn)
+    def _put_in_order(self, entry: Entry, state: State, rank: float, *, first: bool = False) -> None:
+        self._turns += 1
+        entry.state, entry.place = state, (rank, 0 if first else self._turns)
         heapq.heappush(self._ordered[state], (entry.place, entry.job.id))
 
     def _peek(self, state: State) -> Entry | None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,7 +31,7 @@ class Coalescer(Generic[K, V]):
         self._context = context
         self._waiting: list[_Bundle[K, V]] = []
         self._flights = flights
-        self._flying: dict[object, asyncio.Task[None]] = {}
+        self._flying: dict[object, asyncio.Task[Any] | None] = {}
 
     async def ask(self, question: K) -> V:
         """The answer to one question."""
@@ -39,13 +39,31 @@ class Coalescer(Generic[K, V]):
         return answer
 
     async def ask_all(self, questions: Sequence[K]) -> Sequence[V]:
-        """The answers to several questions, which are not taken apart, however many they are."""
+        """The answers to several questions, which are not taken apart, however many they are.
+
+        Several that find nobody before them leave by themselves, in the caller's own task: they are a crowd already.
+        """
+        if len(questions) > 1 and not self._waiting and len(self._flying) < self._flights:
+            return await self._answer_here(questions)
         answers: asyncio.Future[Sequence[V]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Bundle(questions, answers))
+        self._take_off()
+        return await answers
+
+    async def _answer_here(self, questions: Sequence[K]) -> Sequence[V]:
+        flight = object()
+        self._flying[flight] = asyncio.current_task()
+        try:
+            return await self._answers_to(questions)
+        finally:
+            del self._flying[flight]
+            if self._waiting:
+                self._take_off()
+
+    def _take_off(self) -> None:
         if len(self._flying) < self._flights:
             flight = object()
             self._flying[flight] = asyncio.create_task(self._work(flight), context=self._context())
-        return await answers
 
     async def _work(self, flight: object) -> None:
         try:
@@ -66,9 +84,7 @@ class Coalescer(Generic[K, V]):
     async def _answer(self, bundles: "list[_Bundle[K, V]]") -> None:
         questions = [question for bundle in bundles for question in bundle.questions]
         try:
-            answers = await self._answer_all(questions)
-            if len(answers) != len(questions):
-                raise ValueError(f"{len(questions)} questions got {len(answers)} answers")  # noqa: TRY301 - the askers' error too
+            answers = await self._answers_to(questions)
         except Exception as error:  # noqa: BLE001 - handed on to everyone who asked
             for bundle in bundles:
                 if not bundle.answers.done():
@@ -84,6 +100,12 @@ class Coalescer(Generic[K, V]):
             if not bundle.answers.done():
                 bundle.answers.set_result(answers[first:last])
             first = last
+
+    async def _answers_to(self, questions: Sequence[K]) -> Sequence[V]:
+        answers = await self._answer_all(questions)
+        if len(answers) != len(questions):
+            raise ValueError(f"{len(questions)} questions got {len(answers)} answers")
+        return answers
 
 
 @dataclass(frozen=True, slots=True)

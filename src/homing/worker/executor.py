@@ -120,7 +120,7 @@ class Executor:
             else:
                 plain.append(Plain(slot, run))
         if plain:
-            self._spawn(self._together.begin(plain), [each.slot for each in plain])
+            self._together.receive(owner, plain)
 
     def cancel(self, lease: Lease, cause: Cause) -> bool:
         """Tell one run to end; `False` when it has ended already and only its finish is on the way."""
@@ -219,17 +219,18 @@ class Executor:
             self._give_free([each.slot for each in done], [each.finished for each in done], wanted)
 
     def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
-        task = asyncio.create_task(work, name=f"slot:{slots[0].owner.queue}", context=self._surroundings.own())
+        queue = slots[0].owner.queue
+        task = asyncio.create_task(work, name=f"slot:{queue}", context=self._surroundings.own())
         self._tasks.add(task)
-        task.add_done_callback(partial(self._look_after, slots))
+        task.add_done_callback(partial(self._look_after, queue, slots))
 
-    def _look_after(self, slots: Sequence[Slot], task: asyncio.Task[None]) -> None:
+    def _look_after(self, queue: str, slots: Sequence[Slot], task: asyncio.Task[None]) -> None:
         """What fails unexpectedly is our own mistake: it must cost no slot."""
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is None:
             return
         if not task.cancelled():
-            log.error(_FAILED, slots[0].owner.queue, exc_info=task.exception())
+            log.error(_FAILED, queue, exc_info=task.exception())
         self._give_free(slots, [None] * len(slots))
 
     def _give_free(

@@ -52,7 +52,8 @@ def is_plain(run: Run) -> bool:
     )
 
 
-_GROUPS_AT_ONCE = 2
+_SMALL_AT_ONCE = 1
+_GROUPS_AT_ONCE = 3
 """Groups of a lane that are settled and finished at once: while one waits for a server, the other is worked on here, and the next one gathers."""
 
 
@@ -91,8 +92,39 @@ class Together:
         self._leave = leave
         self._returned: list[Plain] = []
         self._crowds: dict[Owner, _Crowd] = defaultdict(_Crowd)
+        self._followers: list[Plain] | None = None
 
-    async def begin(self, plain: Sequence[Plain]) -> None:
+    def receive(self, owner: Owner, plain: list[Plain]) -> None:
+        """Begin runs of jobs that were claimed together; those that came with the end of a group are carried on by that group's task."""
+        if self._followers is not None:
+            self._followers += plain
+        else:
+            held = [each.slot for each in plain]
+            self._spawn(self._carry(owner, held, begun=plain), held)
+
+    async def _carry(
+        self, owner: Owner, held: list[Slot], *, begun: list[Plain] | None = None, group: list[Plain] | None = None
+    ) -> None:
+        """Carry jobs from claim to end, and those that were claimed with their ends, as far as every next step is ready.
+
+        So a group does not stand aside at each step while all others take theirs, and the servers are never all asked at once. `held`: the slots
+        of the jobs that are in the hands of this task, now.
+        """
+        while begun or group:
+            if begun:
+                held[:] = [each.slot for each in begun]
+                await self._let_in(begun)
+                held.clear()
+                await asyncio.sleep(0)  # what does not wait returns in this turn
+                group = self._go_on(owner)
+            if group:
+                held[:] = [each.slot for each in group]
+                begun, group = await self._finish_group(owner, group), None
+                held.clear()
+            else:
+                begun = None
+
+    async def _let_in(self, plain: Sequence[Plain]) -> None:
         """Ask the gate for all of them, and start those that may run."""
         for each in plain:
             self._runs[each.slot.job.lease] = each.run
@@ -128,33 +160,44 @@ class Together:
             asyncio.get_running_loop().call_soon(self._go_on, context=Context())
         self._returned.append(plain)
 
-    def _go_on(self) -> None:
-        """Let what has returned in this turn go on together, each lane's for itself."""
+    def _go_on(self, own: Owner | None = None) -> list[Plain] | None:
+        """Let what has returned in this turn go on together, each lane's for itself; a group of `own` is left to the caller."""
         returned, self._returned = self._returned, []
-        by_owner: dict[Owner, int] = defaultdict(int)
+        counts: dict[Owner, int] = defaultdict(int)
         for each in returned:
             each.slot.has_returned = True
-            by_owner[each.slot.owner] += 1
+            counts[each.slot.owner] += 1
             self._crowds[each.slot.owner].waiting.append(each)
-        for owner, count in by_owner.items():
-            self._depart(owner)
+        group = None if own is None else self._depart(own)
+        for owner, count in counts.items():
+            self._send_off(owner)
             owner.returned(count, waiting=bool(self._crowds[owner].waiting))
+        return group
 
-    def _depart(self, owner: Owner) -> None:
+    def _send_off(self, owner: Owner) -> None:
+        while group := self._depart(owner):
+            held = [each.slot for each in group]
+            self._spawn(self._carry(owner, held, group=group), held)
+
+    def _depart(self, owner: Owner) -> list[Plain] | None:
+        """The next group of a lane, if one may go now."""
         crowd = self._crowds[owner]
-        while crowd.waiting and crowd.under_way < _GROUPS_AT_ONCE:
-            group, crowd.waiting = crowd.waiting[: owner.together], crowd.waiting[owner.together :]
-            crowd.under_way += 1
-            self._spawn(self._finish_group(owner, group), [each.slot for each in group])
+        is_large = 2 * len(crowd.waiting) >= owner.together
+        if not crowd.waiting or crowd.under_way >= (_GROUPS_AT_ONCE if is_large else _SMALL_AT_ONCE):
+            return None
+        group, crowd.waiting = crowd.waiting[: owner.together], crowd.waiting[owner.together :]
+        crowd.under_way += 1
+        return group
 
-    async def _finish_group(self, owner: Owner, group: Sequence[Plain]) -> None:
+    async def _finish_group(self, owner: Owner, group: Sequence[Plain]) -> list[Plain]:
+        """Settle and finish a group; what was claimed in its place."""
         try:
-            await self._finish(owner, group)
+            return await self._finish(owner, group)
         finally:
             self._crowds[owner].under_way -= 1
-            self._depart(owner)
+            self._send_off(owner)
 
-    async def _finish(self, owner: Owner, group: Sequence[Plain]) -> None:
+    async def _finish(self, owner: Owner, group: Sequence[Plain]) -> list[Plain]:
         await self._settler.settle_surely(group)
         completions: list[Completion] = []
         for each in group:
@@ -177,5 +220,19 @@ class Together:
                 done.append(each)
             else:
                 self._conclude(each.slot, each.run, Completed(each.result))
-        if done:
+        return self._leave_for_others(owner, done, wanted) if done else []
+
+    def _leave_for_others(self, owner: Owner, done: Sequence[Plain], wanted: Wanted | None) -> list[Plain]:
+        """Give back what is done; what was claimed in its place, which begins even where saying what came of the others fails."""
+        followers: list[Plain] = []
+        self._followers = followers
+        try:
             self._leave(done, wanted)
+        except BaseException:
+            self._followers = None
+            if followers:
+                self.receive(owner, followers)
+            raise
+        finally:
+            self._followers = None
+        return followers

@@ -63,6 +63,12 @@ class Connection:
     def call_at_once(self, *words: Word) -> asyncio.Future[Any]:
         """The same for a caller who waits for this one reply: on an idle connection it saves a turn of the event loop."""
         if self._link is not None:
+            return self._link.send(pack_words(words), at_once=self._link.is_idle)
+        return self.call(*words)
+
+    def call_now(self, *words: Word) -> asyncio.Future[Any]:
+        """The same for a command that is much work for the server, which may begin with it while more is made ready here."""
+        if self._link is not None:
             return self._link.send(pack_words(words), at_once=True)
         return self.call(*words)
 

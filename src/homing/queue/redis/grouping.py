@@ -98,7 +98,7 @@ class RedisGrouping(RedisLeasing):
         for each in completions:
             lease = each.job.lease
             words += (lease.job_id, lease.token, encoding.encodable(each.result), each.mark or "")
-        reply = await run(self._main, own_script("finishAndClaim-11"), keys.finish_and_claim, *words)
+        reply = await run(self._main, own_script("finishAndClaim-11"), keys.finish_and_claim, *words, at_once=True)
         endings, limit_ms, due_ms, *leased = reply
         return endings, await self._leased(keys, leased, self._idle(limit_ms, due_ms), request)
 

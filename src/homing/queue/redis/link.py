@@ -53,7 +53,7 @@ class Link(asyncio.Protocol):
         return self.send(pack_words(words))
 
     def send(self, packed: bytes, *, at_once: bool = False) -> asyncio.Future[Any]:
-        """Send one command that is packed already; `at_once`: without waiting for others of this turn, if none is in flight."""
+        """Send one command that is packed already; `at_once`: without waiting for others of this turn."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._lost is not None:
             future.set_exception(ServerUnavailable(str(self._lost)))
@@ -64,12 +64,17 @@ class Link(asyncio.Protocol):
             if self._watchdog is None:
                 self._watch_in(self._silence_seconds)
         self._calls.append(future)
-        if at_once and len(self._calls) == 1:
+        if at_once:
             self._flush()
         elif not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
         return future
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is in flight."""
+        return not self._calls
 
     @property
     def lost(self) -> HomingError | None:

@@ -118,10 +118,13 @@ class ScriptCall:
         return (command, script, len(self.keys), *self.keys, *self.arguments)
 
 
-async def run(connection: Connection, script: Script, keys: tuple[str, ...], *arguments: Word) -> Any:
-    """Call a script; a server that does not have it (a restart, a flush of scripts) gets its text with the call."""
+async def run(
+    connection: Connection, script: Script, keys: tuple[str, ...], *arguments: Word, at_once: bool = False
+) -> Any:
+    """Call a script; a server that does not have it (a restart, a flush of scripts) gets its text with the call. `at_once`: it is much work."""
+    call = connection.call_now if at_once else connection.call
     try:
-        return await connection.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        return await call("EVALSHA", script.sha, len(keys), *keys, *arguments)
     except ResponseError as error:
         if error.code != "NOSCRIPT":
             raise
