@@ -5,13 +5,14 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import asyncpg
 import hypothesis
 import psycopg
 import pytest
+import uvloop
 from psycopg import sql
 from redis import Redis
 
@@ -34,6 +35,13 @@ _LONGEST = (
 )
 _FOLDERS = ("crash", "browser", "interop", "integration", "docs", "property", "contract")
 _TEMPLATE = "homing_template"
+_ON_BOTH_LOOPS = (
+    "contract/test_redis_faults.py",
+    "contract/test_redis_tls.py",
+    "contract/test_redis_wire.py",
+    "unit/test_watchdog.py",
+)
+_ON_UVLOOP = "integration/test_uvloop.py"
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # each process that tests start would compile every module again
 sys.dont_write_bytecode = False
@@ -70,6 +78,16 @@ def _turn(path: Path) -> tuple[int, int]:
     long = _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
     folder = _FOLDERS.index(path.parts[0]) if path.parts[0] in _FOLDERS else len(_FOLDERS)
     return long, folder
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The event loops that a test runs on, one after the other: asyncio's own for most, or uvloop alone with `EVENT_LOOP=uvloop` around pytest."""
+    file = str(item.path.relative_to(_HERE))
+    if file == _ON_UVLOOP or os.environ.get("EVENT_LOOP") == "uvloop":
+        return {"uvloop": uvloop.new_event_loop}
+    if file in _ON_BOTH_LOOPS:
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

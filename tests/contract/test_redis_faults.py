@@ -182,6 +182,8 @@ async def test_a_connection_that_breaks_right_behind_the_greeting_is_made_again(
 
 async def test_a_unix_socket_is_a_way_in(disposable_server: EmbeddedValkey, tmp_path: Path) -> None:
     """A server behind a socket in the file system is reached, database and password included."""
+    with Redis.from_url(disposable_server.url()) as client:
+        client.flushall()
     async with TcpProxy(disposable_server.port) as proxy:
         server = await asyncio.start_unix_server(proxy.serve, tmp_path / "s")
         password = disposable_server.url().partition("redis://:")[2].partition("@")[0]

@@ -23,6 +23,9 @@ BLOCKED_SECONDS = 1.0
 END_AFTER_SECONDS = 60.0
 """How long a loop may be dead or stuck, once that was seen, before the process ends."""
 
+_TURNS = (("events.py", "_run"), ("runners.py", "run"))
+"""What calls a callback of the event loop: asyncio's handle, or its runner where the loop between them is no Python code (uvloop)."""
+
 
 class Watchdog:
     """Watches one event loop and the loops on it, from a thread of its own, so that nothing that happens there can stop it.
@@ -145,7 +148,5 @@ def _stack_of(thread: int) -> str:
         return "  (the thread is gone)\n"
     frames = traceback.StackSummary.extract(traceback.walk_stack(frame))
     frames.reverse()
-    turns = [
-        at for at, line in enumerate(frames) if line.name == "_run" and PurePath(line.filename).name == "events.py"
-    ]
+    turns = [at for at, line in enumerate(frames) if (PurePath(line.filename).name, line.name) in _TURNS]
     return "".join(traceback.format_list(frames[turns[-1] + 1 :] if turns else frames))
