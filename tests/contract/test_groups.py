@@ -333,3 +333,53 @@ async def test_a_script_that_the_server_lost_is_sent_again(subject: Subject) -> 
         claims = await subject.engine.claim_group(QUEUE, ask(), 2)
         assert len(claims.jobs) == 2
         assert redis.script_exists(own_script("finishAndClaim-11").sha) == [True]
+
+
+async def test_fewer_next_jobs_may_be_wanted_than_end(subject: Subject) -> None:
+    """Whoever has begun others already takes what there is room for, or nothing: the first answers have the next jobs, the others none."""
+    await subject.add("a", "b", "c", "d", "e", "f", "g")
+    claims = await subject.engine.claim_group(QUEUE, ask(), 4)
+    first = [Completion(each, "null", "done", KEEP) for each in claims.jobs[:3]]
+    answers = await subject.engine.complete_group(QUEUE, first, ask(), 1)
+    assert [answer.held for answer in answers if isinstance(answer, Finished)] == [Held.HELD] * 3
+    following = [answer.next for answer in answers if isinstance(answer, Finished)]
+    assert isinstance(following[0], ClaimedJob)
+    assert (following[0].lease.job_id, following[1:]) == ("e", [None, None])
+    last = [Completion(each, "null", "done", KEEP) for each in (claims.jobs[3], following[0])]
+    for request, most in ((None, None), (ask(), 0)):
+        (answer,) = await subject.engine.complete_group(QUEUE, [last.pop()], request, most)
+        assert answer == Finished(Held.HELD, None)
+    counts = await subject.engine.counts(QUEUE)
+    assert (counts.completed, counts.active, counts.waiting) == (5, 0, 2)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(scene=SCENES, most=st.integers(0, 6))
+async def test_no_more_are_leased_than_wanted(stages: tuple[Stage, Stage], scene: Scene, most: int) -> None:
+    """Also where some of the group are ended by the official script, one by one; and what ends, ends as if nothing were wanted."""
+    one, other = await set_up(stages, scene)
+    nothing = await one.engine.complete_group(QUEUE, one.completions(), None)
+    some = await other.engine.complete_group(
+        QUEUE, other.completions(), ask(limit=scene.limit, worker=scene.worker), most
+    )
+    assert told(nothing)[0] == told(some)[0]
+    assert told(nothing)[1:] == (Counter(), [])
+    leased = told(some)[1].total()
+    assert leased <= most
+    assert len(other.redis.lrange(other.base + "active", 0, -1)) == leased + len(
+        one.redis.lrange(one.base + "active", 0, -1)
+    )
+    assert other.dump()["completed"] == one.dump()["completed"]
+
+
+async def test_jobs_that_are_not_the_oldest_running_ones_leave_one_by_one(stages: tuple[Stage, Stage]) -> None:
+    """Long jobs stay behind while younger ones end: nobody else is taken from the running ones in their place."""
+    _, ours = stages
+    engine = ours.engine
+    await engine.add(QUEUE, [job(name) for name in "abcdefgh"])
+    claims = await engine.claim_group(QUEUE, ask(), 8)
+    by_id = {str(each.lease.job_id): Completion(each, "null", "done", KEEP) for each in claims.jobs}
+    for ending, left in (("fd", "abcegh"), ("ba", "cegh"), ("hgc", "e")):
+        answers = await engine.complete_group(QUEUE, [by_id[name] for name in ending], None)
+        assert told(answers)[0] == [Held.HELD] * len(ending)
+        assert sorted(ours.redis.lrange(ours.base + "active", 0, -1)) == sorted(left)

@@ -41,7 +41,7 @@ class RedisGrouping(RedisLeasing):
         self, queue: str, completions: Sequence[Completion], claim_next: ClaimRequest | None, most: int | None = None
     ) -> list[Finished | HomingError]:
         """Complete several jobs and lease as many next ones, or fewer. One of them removes what is not kept: the official script does that."""
-        wanted = len(completions) if most is None else most
+        wanted = len(completions) if most is None else min(most, len(completions))
         if claim_next is None or wanted <= 0:
             claim_next, wanted = None, 0
         if any(each.keep != completions[0].keep or each.keep.count == 0 for each in completions):
