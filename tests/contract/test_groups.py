@@ -375,6 +375,7 @@ async def test_no_more_are_leased_than_wanted(stages: tuple[Stage, Stage], scene
 async def test_jobs_that_are_not_the_oldest_running_ones_leave_one_by_one(stages: tuple[Stage, Stage]) -> None:
     """Long jobs stay behind while younger ones end: nobody else is taken from the running ones in their place."""
     _, ours = stages
+    ours.redis.flushall()
     engine = ours.engine
     await engine.add(QUEUE, [job(name) for name in "abcdefgh"])
     claims = await engine.claim_group(QUEUE, ask(), 8)
