@@ -77,7 +77,7 @@ async def all_done(engine: RedisEngine, jobs: int) -> None:
 
 @pytest.mark.parametrize(
     ("concurrency", "most_ending", "leased"),
-    [(1, 128, (1, 1)), (4, 128, (5, 7)), (20, 128, (25, 39)), (20, 12, (25, 32))],
+    [(1, 128, (1, 1)), (4, 128, (5, 7)), (20, 128, (21, 39)), (20, 12, (20, 32))],
 )
 async def test_a_slow_ledger_holds_no_slots_and_is_not_flooded(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, concurrency: int, most_ending: int, leased: tuple[int, int]
