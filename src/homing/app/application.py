@@ -83,7 +83,7 @@ class Homing:
     ) -> Queue:
         """Declare a queue.
 
-        `concurrency`: jobs at once per worker process; `global_concurrency`: over all workers together, Node's too; `limit`: starts
+        `concurrency`: handlers at work at once per worker process; `global_concurrency`: over all workers together, Node's too; `limit`: starts
         over all workers together. `limit_key`: a field of the queue's events, such as `"tenant_id"`, or a function of them; `key_limit`:
         starts of each key over all workers of ours. A job whose key is used up waits for its turn and costs the others nothing.
         `throttle`: what waits after a `Throttled` that does not say, all jobs with that `key` (so where there is a `limit_key`), the whole
