@@ -14,6 +14,7 @@ from homing.config.settings import Settings
 from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.redis import RedisEngine
+from homing.service import Loop
 from homing.worker import lanes
 from tests.system import running
 from tests.waiting import until
@@ -84,22 +85,30 @@ async def test_a_slow_ledger_holds_no_slots_and_is_not_flooded(
 ) -> None:
     """While nothing can be settled, as many more jobs run as may wait for it, and no further one; then each job has run once."""
     monkeypatch.setattr(lanes, "MOST_ENDING", most_ending)
-    monkeypatch.setattr(lanes, "POLL_SECONDS", 0.2)  # what no job wakes is looked at soon, and would be claimed then
+    monkeypatch.setattr(lanes, "POLL_SECONDS", 0.05)  # whoever claims too much does it soon
     pings, jobs = Pings(), 60
     locks = await asyncpg.connect(settings.asyncpg_dsn)
-    async with filled(settings, jobs) as engine, running(pings.app(concurrency), settings, relay=False):
+    async with filled(settings, jobs) as engine, running(pings.app(concurrency), settings, relay=False) as system:
+        assert system.worker is not None
+        claims = next(loop for loop in system.worker.loops if loop.name == "claim")
         await until(lambda: len(pings.begun) >= 1)
         async with locks.transaction():
             await locks.execute("LOCK TABLE homing.deliveries IN SHARE MODE")  # reading goes on, settling waits
-            await all_in_hand(engine, *leased)
+            await all_in_hand(engine, claims, *leased)
         await all_done(engine, jobs)
     await locks.close()
     assert sorted(pings.begun) == list(range(jobs))
     assert pings.most <= concurrency
 
 
-async def all_in_hand(engine: RedisEngine, least: int, most: int) -> None:
-    """Wait until so many jobs are leased, and see for a while that they do not become too many."""
+async def turned(loop: Loop) -> None:
+    """Wait for the next turn of a loop."""
+    last = loop.last_tick
+    await until(lambda: loop.last_tick > last, what=f"the loop {loop.name} turns")
+
+
+async def all_in_hand(engine: RedisEngine, claims: Loop, least: int, most: int) -> None:
+    """Wait until so many jobs are leased, and see that they do not become too many while the worker goes on looking for more."""
 
     async def leased() -> int:
         return (await engine.counts("mail")).active
@@ -108,9 +117,9 @@ async def all_in_hand(engine: RedisEngine, least: int, most: int) -> None:
         return await leased() >= least
 
     await until(is_full, what=f"{least} jobs are leased")
-    for _ in range(5):
+    for _ in range(4):
         assert await leased() <= most
-        await asyncio.sleep(0.1)  # longer than the poll, in all: whoever claims too much does it now
+        await turned(claims)
 
 
 async def test_with_one_slot_no_job_begins_before_the_last_one_ended(settings: Settings) -> None:
