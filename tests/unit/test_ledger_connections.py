@@ -14,12 +14,14 @@ class Connection:
     def __init__(self) -> None:
         self.closed = False
         self.error: Exception | None = None
+        self.ran: list[tuple[Connection, str]] = []
 
     def is_closed(self) -> bool:
         return self.closed
 
     async def fetch(self, sql: str, *arguments: object) -> list[Any]:
         await asyncio.sleep(0)
+        self.ran.append((self, sql))
         if self.error is not None:
             raise self.error
         return [sql, *arguments]
@@ -105,6 +107,23 @@ async def test_after_an_error_the_pool_looks_at_the_connection() -> None:
     with pytest.raises(ValueError, match="refused"):
         await connections.fetch("SELECT")
     assert not pool.lent
+
+
+async def test_connections_are_warm_before_they_are_needed() -> None:
+    """So many at once, each having run every statement; one that fails is not kept, and its error is told."""
+    pool, connections = made(4, at_hand=3)
+    ran: list[tuple[Connection, str]] = []
+    for connection in pool.free:
+        connection.ran = ran
+    await connections.warm_up(3, [("READ", ()), ("SETTLE", (1,))])
+    assert pool.acquired == len(pool.lent) == 3
+    assert sorted(sql for _, sql in ran) == ["READ"] * 3 + ["SETTLE"] * 3
+    assert {connection for connection, _ in ran} == pool.lent
+    bad, ours = made(2)
+    bad.free[0].error = ValueError("refused")
+    with pytest.raises(ValueError, match="refused"):
+        await ours.warm_up(2, [("READ", ())])
+    assert len(bad.lent) == 1
 
 
 async def test_closing_gives_all_of_them_back() -> None:

@@ -1,5 +1,7 @@
 """The ledger's connections: asyncpg's pool, and those at hand, which were used a moment ago and will be again."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import asyncpg
@@ -34,6 +36,15 @@ class Connections:
         await self.give_back(connection)
         return rows
 
+    async def warm_up(self, connections: int, statements: Sequence[tuple[str, tuple[object, ...]]]) -> None:
+        """Have so many connections at hand, each of which has run these statements once: a new one is slow at first."""
+        taken = await asyncio.gather(*(self.take() for _ in range(connections)), return_exceptions=True)
+        made = [each for each in taken if not isinstance(each, BaseException)]
+        ran = await asyncio.gather(*(self._run_all(each, statements) for each in made), return_exceptions=True)
+        for failure in (*taken, *ran):
+            if isinstance(failure, BaseException):
+                raise failure
+
     async def take(self) -> Lent:
         """A connection for the caller alone, who hands it back by one of the two below; `TimeoutError` when none is free in time."""
         while self._at_hand:
@@ -57,6 +68,15 @@ class Connections:
     async def give_up(self, connection: Lent) -> None:
         """Hand back a connection on which something failed: the pool looks what is left of it."""
         await self._pool.release(connection)
+
+    async def _run_all(self, connection: Lent, statements: Sequence[tuple[str, tuple[object, ...]]]) -> None:
+        try:
+            for sql, arguments in statements:
+                await connection.fetch(sql, *arguments)
+        except BaseException:
+            await self.give_up(connection)
+            raise
+        await self.give_back(connection)
 
     async def close(self) -> None:
         """Close them, once those that are lent are back."""

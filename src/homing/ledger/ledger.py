@@ -147,6 +147,15 @@ class Ledger:
         rows = await self.fetch(statement, **values)
         return rows[0] if rows else None
 
+    async def warm_up(self, connections: int, *calls: tuple[Statement, dict[str, object]]) -> None:
+        """Open so many connections, and run these statements once on each: their first jobs would wait for both. No more than may be at hand."""
+        statements = [(statement.numbered, statement.arguments(values)) for statement, values in calls]
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._open_pool().warm_up(min(connections, AT_HAND, self._connections), statements)
+        except Exception as error:
+            raise _translate(error, self._where) from error
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["LedgerTransaction"]:
         """Several statements in one transaction of ours: committed at the end of the block, rolled back by an error."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from homing.errors import ServerUnavailable
 from homing.ledger.ledger import Ledger
-from homing.ledger.statements import SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP, as_rows
+from homing.ledger.statements import READ, SETTLE, SETTLE_GROUP, SETTLE_JOB, SETTLE_JOB_GROUP, as_rows
 from homing.records import quickly_made
 from homing.schema.statement import Statement
 from homing.worker.coalescer import Coalescer
@@ -50,6 +50,11 @@ class Settler:
         self._ledger = ledger
         self._deliveries: Coalescer[HasSettled, None] = Coalescer(self._settle_deliveries, flights=_AT_ONCE)
         self._jobs: Coalescer[HasSettled, None] = Coalescer(self._settle_jobs, flights=_AT_ONCE)
+
+    async def warm_up(self, connections: int) -> None:
+        """Make so many connections ready for the statements of groups."""
+        nothing: Row = {"rows": as_rows([])}
+        await self._ledger.warm_up(connections, (READ, nothing), (SETTLE_GROUP, nothing), (SETTLE_JOB_GROUP, nothing))
 
     async def settle_surely(self, group: Sequence[HasSettled]) -> None:
         """Mark deliveries done; committed when this returns.

@@ -60,6 +60,10 @@ ENDING_SECONDS = LETTING_GO_SECONDS + 5.0
 """How long runs may take to end once they were told to, before they are left behind."""
 
 
+CROWD_SLOTS = 50
+"""Slots for which one more connection to the ledger is made ready at the start: they may all be filled with the first claims."""
+
+
 class Slots(NamedTuple):
     """One queue's slots in this worker: those taken, and all of them."""
 
@@ -117,14 +121,14 @@ class Worker:
         )
         catalogue = Catalogue(handlers)
         dead_letters = DeadLetters(self._ledger, self.metrics)
-        gate = Gatekeeper(self._ledger, dead_letters)
+        gate, settler = Gatekeeper(self._ledger, dead_letters), Settler(self._ledger)
         callers = self._callers()
         self._executor = Executor(
             engine=self._engine,
             catalogue=catalogue,
             guarantees=self._guarantees(gate, sources, callers),
             gate=gate,
-            settler=Settler(self._ledger),
+            settler=settler,
             caller=callers[0],
             judge=Judge(gate, dead_letters, self._leases),
             leases=self._leases,
@@ -147,6 +151,8 @@ class Worker:
             self._unparker.loop,
             *(self._rescue_loop(name, catalogue) for name in names),
         ]
+        if crowds := sum(lane.concurrency for lane in self._lanes) // CROWD_SLOTS:
+            await settler.warm_up(1 + crowds)
         begin_series(self._app, self.metrics)
         self._leases.start()
         with log_fields(app=self._app.name, worker=self.name):  # what the loops start, runs included, inherits them
