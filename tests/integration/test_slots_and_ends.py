@@ -11,6 +11,7 @@ import pytest
 
 from homing import Event, Homing
 from homing.config.settings import Settings
+from homing.events.envelope import foreign_id
 from homing.ids import JobId
 from homing.queue.job import NewJob
 from homing.queue.redis import RedisEngine
@@ -46,23 +47,18 @@ class Pings:
         return app
 
 
+def ping_job(number: int) -> NewJob:
+    """A job of another producer."""
+    data = json.dumps({"eventId": str(uuid4()), "payload": {"number": number}})
+    return NewJob(id=JobId(f"ping-{number}"), name="ping", data=data, timestamp_ms=1)
+
+
 @asynccontextmanager
 async def filled(settings: Settings, jobs: int) -> AsyncIterator[RedisEngine]:
     """An engine with so many jobs."""
     engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
     await engine.open()
-    await engine.add(
-        "mail",
-        [
-            NewJob(
-                id=JobId(f"ping-{number}"),
-                name="ping",
-                data=json.dumps({"eventId": str(uuid4()), "payload": {"number": number}}),
-                timestamp_ms=1,
-            )
-            for number in range(jobs)
-        ],
-    )
+    await engine.add("mail", [ping_job(number) for number in range(jobs)])
     yield engine
     await engine.close()
 
@@ -120,6 +116,28 @@ async def all_in_hand(engine: RedisEngine, claims: Loop, least: int, most: int) 
     for _ in range(4):
         assert await leased() <= most
         await turned(claims)
+
+
+async def test_a_row_that_somebody_holds_delays_no_other_job(settings: Settings) -> None:
+    """A run whose row is locked waits for it; those that return meanwhile, one by one, are settled and finished."""
+    pings = Pings()
+    others = await asyncpg.connect(settings.asyncpg_dsn)
+    holding = others.transaction()
+    await holding.start()
+    await others.execute(
+        "INSERT INTO homing.deliveries (event_id, consumer, queue, job_name, origin) VALUES ($1, 'mail.ping', 'mail', 'ping', 'job')",
+        foreign_id("mail", "ping-0", 1),
+    )
+    async with filled(settings, 1) as engine, running(pings.app(10), settings, relay=False):
+        await until(lambda: pings.begun == [0])
+        for number in range(1, 6):
+            await engine.add("mail", [ping_job(number)])
+            await all_done(engine, number)
+        assert (await engine.counts("mail")).active == 1
+        await holding.rollback()
+        await all_done(engine, 6)
+    await others.close()
+    assert pings.begun == list(range(6))
 
 
 async def test_with_one_slot_no_job_begins_before_the_last_one_ended(settings: Settings) -> None:

@@ -52,17 +52,20 @@ def is_plain(run: Run) -> bool:
     )
 
 
-_SMALL_AT_ONCE = 1
+_COMPANY_SECONDS = 0.02
+"""How long a few runs wait for others to go with, at most."""
+
 _GROUPS_AT_ONCE = 3
 """Groups of a lane that are settled and finished at once: while one waits for a server, the other is worked on here, and the next one gathers."""
 
 
 @dataclass(slots=True)
 class _Crowd:
-    """The runs of a lane whose handlers have returned: those that wait for company, and how many groups are under way."""
+    """The runs of a lane whose handlers have returned: those that wait for company, until `timer` at the latest; how many groups are under way."""
 
     waiting: list[Plain] = field(default_factory=list)
     under_way: int = 0
+    timer: asyncio.TimerHandle | None = None
 
 
 class Together:
@@ -174,16 +177,25 @@ class Together:
             owner.returned(count, waiting=bool(self._crowds[owner].waiting))
         return group
 
-    def _send_off(self, owner: Owner) -> None:
-        while group := self._depart(owner):
+    def _send_off(self, owner: Owner, *, is_late: bool = False) -> None:
+        while group := self._depart(owner, is_late=is_late):
             held = [each.slot for each in group]
             self._spawn(self._carry(owner, held, group=group), held)
 
-    def _depart(self, owner: Owner) -> list[Plain] | None:
-        """The next group of a lane, if one may go now."""
+    def _send_off_late(self, owner: Owner) -> None:
+        self._crowds[owner].timer = None
+        self._send_off(owner, is_late=True)
+
+    def _depart(self, owner: Owner, *, is_late: bool = False) -> list[Plain] | None:
+        """The next group of a lane, if one may go now. A small one waits for company while another is under way, and not for long: that one may
+        have to wait for a row that somebody holds."""  # noqa: D205, D209 - one thought
         crowd = self._crowds[owner]
-        is_large = 2 * len(crowd.waiting) >= owner.together
-        if not crowd.waiting or crowd.under_way >= (_GROUPS_AT_ONCE if is_large else _SMALL_AT_ONCE):
+        if not crowd.waiting or crowd.under_way >= _GROUPS_AT_ONCE:
+            return None
+        is_small = 2 * len(crowd.waiting) < owner.together
+        if is_small and crowd.under_way and not is_late:
+            if crowd.timer is None:
+                crowd.timer = asyncio.get_running_loop().call_later(_COMPANY_SECONDS, self._send_off_late, owner)
             return None
         group, crowd.waiting = crowd.waiting[: owner.together], crowd.waiting[owner.together :]
         crowd.under_way += 1
