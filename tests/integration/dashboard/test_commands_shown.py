@@ -27,7 +27,7 @@ def commands_of(page: httpx.Response) -> Iterator[str]:
 
 
 def complaint(command: str) -> str | None:
-    """What the command line has against a command, which it reads and does not run; a reason that is still to be given is nothing."""
+    """What the command line has against a command, which it reads and does not run; what is still to be given (a reason, which events) is nothing."""
     words = shlex.split(command)[1:]
     reader: Any = typer.main.get_command(commands)
     name = "homing"
@@ -39,12 +39,12 @@ def complaint(command: str) -> str | None:
         reader.make_context(name, words, parent=context)
     except Exception as error:  # noqa: BLE001 - of a class that typer keeps to itself
         text = error.format_message() if hasattr(error, "format_message") else repr(error)
-        return None if "'--why'" in text else f"{command}: {text}"
+        return None if "'--why'" in text or "Missing argument 'ID…'" in text else f"{command}: {text}"
     return None
 
 
 async def test_every_command_that_is_shown_is_one(admin: httpx.AsyncClient, world: World) -> None:
-    """On pages with and without filters, and before deeds: nothing that is copied is refused; what is left out is asked for (a reason)."""
+    """On pages with and without filters, and before deeds: nothing that is copied is refused; what is left out is asked for (a reason, which events)."""
     letters = await bury(world.sql, 2, consumer="pay.capture")
     parked = await record(world, "order.placed", error="broken")
     await written(world)
