@@ -83,13 +83,13 @@ class Lane:
         return self._free_after(0)
 
     def has_room(self) -> bool:
-        """Whether a slot is free, and may be filled."""
-        return self.open and self.free > 0
+        """Whether a slot is free, and may be filled; a few slots of many wait for more while many jobs end, which fill them."""
+        is_worth_it = 2 * self.free >= self.together or 2 * self.ending < self.together
+        return self.open and self.free > 0 and is_worth_it
 
     def may_claim(self) -> bool:
-        """Whether a claim makes sense now; a few slots of many, while many jobs end, wait for more."""
-        is_worth_it = 2 * self.free >= self.together or 2 * self.ending < self.together
-        return self.has_room() and is_worth_it and self.resume_at <= self._clock.monotonic()
+        """Whether a claim makes sense now."""
+        return self.has_room() and self.resume_at <= self._clock.monotonic()
 
     def listening(self) -> bool:
         """Whether a job that appears now could be claimed now: not before the next permit of a limited queue."""

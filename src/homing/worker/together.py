@@ -55,7 +55,7 @@ def is_plain(run: Run) -> bool:
 _COMPANY_SECONDS = 0.02
 """How long a few runs wait for others to go with, at most."""
 
-_GROUPS_AT_ONCE = 3
+_GROUPS_AT_ONCE = 4
 """Groups of a lane that are settled and finished at once: while one waits for a server, the other is worked on here, and the next one gathers."""
 
 
