@@ -56,7 +56,7 @@ _COMPANY_SECONDS = 0.02
 """How long a few runs wait for others to go with, at most."""
 
 _GROUPS_AT_ONCE = 4
-"""Groups of a lane that are settled and finished at once: while one waits for a server, the other is worked on here, and the next one gathers."""
+"""Groups of a lane that are settled and finished at once: while some wait for a server, one is worked on here, and the next one gathers."""
 
 
 @dataclass(slots=True)
