@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from homing.errors import ServerUnavailable
 from homing.schema.statement import Statement
 from homing.worker.settling import Settled, Settler
 
@@ -30,6 +31,19 @@ def settled(result: str) -> Settled:
     """A delivery that is done."""
     run = SimpleNamespace(event_id=UUID(int=1), consumer="mail.send", generation=1)
     return Settled(cast("Any", run), result)
+
+
+async def test_a_server_without_connections_to_spare_keeps_no_worker_from_starting() -> None:
+    """Connections are made ready for speed only: one is enough to work with, and that one is there."""
+    asked: list[int] = []
+
+    class Crowded(Ledger):
+        async def warm_up(self, connections: int, *calls: object) -> None:
+            asked.append(connections)
+            raise ServerUnavailable("sorry, too many clients already")
+
+    await Settler(cast("Any", Crowded(most=1))).warm_up(3)
+    assert asked == [3]
 
 
 async def test_a_group_that_is_too_large_is_settled_in_parts() -> None:

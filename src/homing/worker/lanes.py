@@ -35,8 +35,8 @@ what a worker that dies leaves half done stays bounded."""
 class Lane:
     """One queue's slots in this worker.
 
-    `together`: the jobs of a group, so that its slots are as many whole ones. `running`: its slots that are taken, each by a handler; `ending`: jobs whose handlers have come to their end; `emptied` is set while there are
-    neither. `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will last;
+    `together`: the jobs of a group, so that its slots are as many whole ones. `running`: its slots that are taken, each by a handler; `ending`: jobs
+    whose handlers have come to their end; `emptied` is set while there are neither. `resume_at` (monotonic): when it may claim by time alone. `watched_until`: how long the wait for its jobs that is going on will last;
     never, when there is none.
 
     With one slot, no job begins before the one before it has ended.

@@ -52,9 +52,13 @@ class Settler:
         self._jobs: Coalescer[HasSettled, None] = Coalescer(self._settle_jobs, flights=_AT_ONCE)
 
     async def warm_up(self, connections: int) -> None:
-        """Make so many connections ready for the statements of groups."""
+        """Make so many connections ready for the statements of groups, if the server has them to give: whoever has fewer works with those."""
         nothing: Row = {"rows": as_rows([])}
-        await self._ledger.warm_up(connections, (READ, nothing), (SETTLE_GROUP, nothing), (SETTLE_JOB_GROUP, nothing))
+        calls = [(statement, nothing) for statement in (READ, SETTLE_GROUP, SETTLE_JOB_GROUP)]
+        try:
+            await self._ledger.warm_up(connections, *calls)
+        except ServerUnavailable as error:
+            log.info("fewer connections than wanted are ready for the first jobs: %s", error)
 
     async def settle_surely(self, group: Sequence[HasSettled]) -> None:
         """Mark deliveries done; committed when this returns.
