@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import uuid4
 
 from homing.clock import SystemClock
 from homing.ids import JobId, LeaseToken
@@ -28,7 +29,8 @@ def run_of() -> Run:
         starts=1,
         attempts_made=0,
     )
-    case: Any = SimpleNamespace(job=job, handler=SimpleNamespace(job_name="send"), consumer="mail.send")
+    handler = SimpleNamespace(job_name="send")
+    case: Any = SimpleNamespace(job=job, handler=handler, consumer="mail.send", event_id=uuid4(), generation=None)
     envelope: Any = SimpleNamespace(opened_at=datetime.now(UTC))
     return Run(case=case, event=cast("Any", None), envelope=envelope, trace_id="t")
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from homing.clock import ManualClock, SystemClock
-from homing.config.logs import configure_logging
+from homing.config.logs import LogFormat, configure_logging
 from homing.ids import JobId, LeaseToken
 from homing.queue.job import ClaimedJob, Lease
 from homing.queue.outcome import Completed, Dead
@@ -20,6 +21,7 @@ from homing.queue.port import Finished, Held
 from homing.worker.reporting import Reporter
 from homing.worker.slot import Plain, Slot
 
+EVENT_ID = UUID("0190163d-8694-739b-aea5-966c26f8ad91")
 JOB = ClaimedJob(
     lease=Lease("mail", JobId("17"), LeaseToken("t")),
     name="send",
@@ -67,12 +69,12 @@ def test_an_application_that_makes_its_own_records_makes_these_too(
 
 
 @contextmanager
-def own_log() -> Iterator[io.StringIO]:
+def own_log(log_format: LogFormat = "json") -> Iterator[io.StringIO]:
     """A log that nobody hears but Homing's own writer."""
     root, stream = logging.getLogger(), io.StringIO()
     handlers, level = list(root.handlers), root.level
     root.handlers.clear()
-    configure_logging("INFO", "json", stream)
+    configure_logging("INFO", log_format, stream)
     try:
         yield stream
     finally:
@@ -83,10 +85,11 @@ def own_log() -> Iterator[io.StringIO]:
 def done(job_id: str, held: Held = Held.HELD) -> Plain:
     """A run that has completed; nothing of it is looked at here but its name and its job."""
     job = replace(JOB, lease=replace(JOB.lease, job_id=JobId(job_id)))
-    names = {"consumer": "mail.send", "trace_id": "4bf9", "event_id": "0190"}
-    run: Any = SimpleNamespace(job=job, **names)
+    names = {"consumer": "mail.send", "trace_id": "4bf9"}
+    run: Any = SimpleNamespace(job=job, event_id=EVENT_ID, **names)
     owner: Any = None
-    plain = Plain(Slot(job, owner, 1.0, fields={"app": "100 %s shop", "job_id": job_id, "attempt": 1, **names}), run)
+    fields = {"app": "100 %s shop", "job_id": job_id, "attempt": 1, "event_id": str(EVENT_ID), **names}
+    plain = Plain(Slot(job, owner, 1.0, fields=fields), run)
     plain.finished = Finished(held)
     return plain
 
@@ -135,3 +138,15 @@ def test_a_level_above_info_costs_no_line() -> None:
         logging.getLogger().setLevel("WARNING")
         Reporter(SystemClock()).report_completed([done("a")], 2.0)
     assert stream.getvalue() == ""
+
+
+FORMS: dict[LogFormat, str] = {"json": f'"event_id":"{EVENT_ID}"', "pretty": f"event_id={EVENT_ID}"}
+
+
+def test_an_id_is_the_same_word_for_people_and_for_programs() -> None:
+    """Also where a line goes the long way because something in it is no plain text."""
+    for job_id in ("a", "jäger"):
+        for log_format, expected in FORMS.items():
+            with own_log(log_format) as stream:
+                Reporter(ManualClock()).report_completed([done(job_id)], 1.25)
+            assert expected in stream.getvalue()

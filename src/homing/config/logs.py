@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
+from uuid import UUID
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -130,7 +131,7 @@ class PrettyFormatter(logging.Formatter):
 
 class Mould:
     """What many lines have in common, put into words once. A line of it is made without a record: its message, and then the fields of its own,
-    which are texts and finite numbers."""  # noqa: D205, D209 - one thought
+    which are texts, ids and finite numbers."""  # noqa: D205, D209 - one thought
 
     def __init__(self, level: str, logger: str, common: Mapping[str, object]) -> None:
         self.level = level
@@ -141,7 +142,8 @@ class Mould:
 
     def take_apart(self, line: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
         """The message of a line, and all its fields."""
-        fields = {**self.common, **line}
+        own = {name: str(value) if isinstance(value, UUID) else value for name, value in line.items()}
+        fields = {**self.common, **own}
         return str(fields.pop("message")), fields
 
 

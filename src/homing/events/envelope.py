@@ -23,7 +23,7 @@ from homing.records import quickly_made
 
 _VERSION_5 = 5 << 76 | 0b10 << 62
 _NOT_VERSION = ~(0xF << 76 | 0b11 << 62)
-_FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77")
+_FOREIGN_JOBS = UUID("6f5b1a1e-6d52-5c0f-9a63-2f0a4e8d1b77").bytes
 
 
 @quickly_made
@@ -56,6 +56,9 @@ class _Wire(BaseModel):
     version: int = 1
     payload: dict[str, Any]
     delivery: _Delivery | None = None
+
+
+_read_wire = _Wire.__pydantic_validator__.validate_json  # `model_validate_json` without its questions about terms
 
 
 def seal(
@@ -98,7 +101,7 @@ def _take_apart(data: str) -> tuple[str, dict[str, Any]]:
 def unseal(data: str) -> Envelope:
     """Read a job's data; `PayloadError` for what is no envelope (other producers may send anything)."""
     try:
-        wire = _Wire.model_validate_json(data)
+        wire = _read_wire(data)
     except ValidationError as error:
         raise PayloadError(
             f"the job's data is no envelope (eventId, traceId, payload): {describe_misfit(error)}"
@@ -124,5 +127,5 @@ def foreign_id(queue: str, job_id: str, timestamp_ms: int) -> UUID:
     """
     identity = f"{encode_basestring_ascii(queue)}, {encode_basestring_ascii(job_id)}"  # JSON, as `json.dumps` has it
     name = f"[{identity}]" if job_id.startswith("repeat:") else f"[{identity}, {timestamp_ms}]"
-    digest = sha1(_FOREIGN_JOBS.bytes + name.encode(), usedforsecurity=False).digest()
+    digest = sha1(_FOREIGN_JOBS + name.encode(), usedforsecurity=False).digest()
     return UUID(int=int.from_bytes(digest[:16]) & _NOT_VERSION | _VERSION_5)  # as `uuid5` has it, in half the time

@@ -31,8 +31,8 @@ PLAN_SECONDS = 10
 """How long a plan of the server is used. One that was made while a table was nearly empty is a bad one soon after: a page of rows is read as a
 whole, thousands of them by key. The server itself would notice only with its next ANALYZE, a minute or more later."""
 
-AT_HAND = 3
-"""Connections that are kept out of the pool between two statements: for one that reads and two that settle, as in a worker that is busy."""
+AT_HAND = 4
+"""Connections that are kept out of the pool between two statements: for one that reads and three that settle, as in a worker that is busy."""
 
 LEDGER = "PostgreSQL"
 """The ledger's name among the servers that may be away."""

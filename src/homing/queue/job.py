@@ -76,6 +76,10 @@ class Lease:
     job_id: JobId
     token: LeaseToken
 
+    def __hash__(self) -> int:
+        """By the token, which no two leases share: a lease is looked up four times for each job."""
+        return hash(self.token)
+
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)

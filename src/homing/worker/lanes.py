@@ -27,7 +27,7 @@ STREAK_SECONDS = 0.05
 """A claim this soon after one that found a job asks for more jobs at once than that one did."""
 
 
-MOST_ENDING = 2 * MOST_TOGETHER
+MOST_ENDING = 4 * MOST_TOGETHER
 """Jobs of a lane whose handlers have returned and that hold no slot while they are settled and finished. More of them hold theirs again, so that
 what a worker that dies leaves half done stays bounded."""
 
@@ -123,11 +123,12 @@ class Lane:
     def returned(self, count: int, *, waiting: bool = False) -> None:
         """So many handlers have come to their end; their slots are free, except where too many jobs wait for theirs.
 
-        The next jobs come with the ends of these, and are claimed at once only where those have to wait for their turn: by whole groups.
+        The next jobs come with the ends of these. They are claimed at once, by whole groups, where those have to wait for their turn, and where a
+        whole group came back together: its handlers have nothing to wait for, and the servers would.
         """
         self.running -= count
         self.ending += count
-        if waiting and self.may_claim() and self.free >= self.together:
+        if (waiting or count >= self.together) and self.may_claim() and self.free >= self.together:
             self._on_change()
 
     def ask(self, ends: int) -> Wanted | None:

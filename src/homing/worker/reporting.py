@@ -117,7 +117,7 @@ def _line(plain: Plain, seconds: float, wall: float) -> Mapping[str, object]:
         "job_id": job.lease.job_id,
         "attempt": attempt,
         "trace_id": run.trace_id,
-        "event_id": str(run.event_id),
+        "event_id": run.event_id,
         "outcome": "completed",
         "duration_s": round(seconds, 6),
         "age_s": round(age_seconds, 3),

@@ -53,6 +53,9 @@ class Cause(Enum):
 class Run:
     """A case that can be run: with its event, and the trace it belongs to. `limit_key`: what its queue limits it by, once it was read.
 
+    `event_id` is the event's id, or for a job that no relay made its inbox id; `consumer` the name under which the ledger keeps the delivery;
+    `generation` the delivery's, `None` for a job that no relay made.
+
     `traceparent`: what created its event, if that is known; `span`: its own span while it runs, if there are spans; `error_type`: the class of
     what its handler raised; `notes`: where it tells how it goes; `flow_end`: its handler was stopped where it waited for children.
     """
@@ -60,6 +63,9 @@ class Run:
     case: Case
     job: ClaimedJob = field(init=False)
     handler: Handler = field(init=False)
+    event_id: UUID = field(init=False)
+    consumer: str = field(init=False)
+    generation: int | None = field(init=False)
     event: Event
     envelope: Envelope
     trace_id: str
@@ -74,28 +80,15 @@ class Run:
     _told: asyncio.Future[None] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.job, self.handler = self.case.job, self.case.handler
+        case = self.case
+        self.job, self.handler = case.job, case.handler
+        self.event_id, self.consumer, self.generation = case.event_id, case.consumer, case.generation
 
     @property
     def trace(self) -> Trace:
         """What belongs to it belongs to this: its span where it has one, else what created its event."""
         span = None if self.span is None else self.span.trace
         return Trace(trace_id=self.trace_id, traceparent=self.traceparent if span is None else span.traceparent)
-
-    @property
-    def event_id(self) -> UUID:
-        """The event's id; for a job that no relay made, its inbox id."""
-        return self.case.event_id
-
-    @property
-    def consumer(self) -> str:
-        """The name under which the ledger keeps the delivery."""
-        return self.case.consumer
-
-    @property
-    def generation(self) -> int | None:
-        """The delivery's generation; `None` for a job that no relay made."""
-        return self.case.generation
 
     @property
     def view(self) -> Job:

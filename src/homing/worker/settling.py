@@ -17,8 +17,8 @@ from homing.worker.spans import settle_spans
 
 log = logging.getLogger("homing.worker")
 
-_AT_ONCE = 2
-"""Statements that are on their way at once: while one waits for the disk, the server works on the other."""
+_AT_ONCE = 3
+"""Statements that are on their way at once: while some wait for the disk, the server works on another."""
 
 Row = dict[str, object]
 """A row as a statement takes it."""

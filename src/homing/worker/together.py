@@ -55,8 +55,10 @@ def is_plain(run: Run) -> bool:
 _COMPANY_SECONDS = 0.02
 """How long a few runs wait for others to go with, at most."""
 
-_GROUPS_AT_ONCE = 4
-"""Groups of a lane that are settled and finished at once: while some wait for a server, one is worked on here, and the next one gathers."""
+_GROUPS_AT_ONCE = 6
+"""Groups of a lane that are settled and finished at once: while some wait for a server, one is worked on here, and the next one gathers.
+
+Worker, Redis and PostgreSQL are three, and replies come in bunches: with so many no server is without work for long."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ def pack(value: object) -> bytes:
 
 def encodable(text: str) -> str:
     """The text with what UTF-8 cannot carry written as escapes: the message of an error may hold anything."""
-    return text.encode(errors="backslashreplace").decode()
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 milliseconds = template.milliseconds
