@@ -4,7 +4,7 @@ import pytest
 
 from homing.clock import SystemClock
 from homing.queue.memory import MemoryEngine
-from homing.worker.lanes import Lane
+from homing.worker.lanes import Lane, group_of
 
 
 def lane_of(concurrency: int) -> tuple[Lane, list[str]]:
@@ -44,11 +44,20 @@ async def test_a_whole_group_that_came_back_is_followed_at_once(
     assert (lane.running, lane.ending) == (running - back, back)
 
 
-@pytest.mark.parametrize(("concurrency", "most"), [(1, 0), (4, 3), (100, 99), (256, 255), (1000, 256)])
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 0), (4, 3), (100, 99), (256, 255), (1000, 400)])
 async def test_ends_beyond_what_may_wait_hold_slots(concurrency: int, most: int) -> None:
-    """As many as there are slots but one, and 256 at most, wait for the ledger without one."""
+    """As many as there are slots but one, and 400 at most, wait for the ledger without one."""
     lane, _ = lane_of(concurrency)
     lane.ending = most
     assert lane.free == concurrency
     lane.ending = most + 1
     assert lane.free == concurrency - 1
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "together"),
+    [(1, 1), (50, 50), (51, 26), (100, 50), (200, 50), (256, 64), (400, 100), (401, 81), (1000, 100)],
+)
+def test_slots_are_whole_groups(concurrency: int, together: int) -> None:
+    """Four groups at least where each can have fifty jobs, and never more than a hundred jobs in one."""
+    assert group_of(concurrency) == together

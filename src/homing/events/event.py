@@ -122,7 +122,7 @@ class Event(BaseModel):
             payload = known.upcasts[step](payload)
         _arriving.now = True
         try:
-            event = cls.model_validate(payload, extra="ignore")
+            event: Self = cls.__pydantic_validator__.validate_python(payload, extra="ignore")
         except ValidationError as error:
             raise PayloadError(
                 f"the payload of {known.topic} {event_id} does not fit {cls.__name__}: {describe_misfit(error)}"

@@ -124,7 +124,7 @@ class Finished:
     next: ClaimedJob | Idle | None = None
 
 
-MOST_TOGETHER = 64
+MOST_TOGETHER = 100
 """Jobs that one call moves at most: more would cost the server little less for each, and keep all others waiting meanwhile."""
 
 

@@ -32,6 +32,21 @@ MOST_ENDING = 4 * MOST_TOGETHER
 what a worker that dies leaves half done stays bounded."""
 
 
+_GROUPS = 4
+_ENOUGH_TOGETHER = 50
+
+
+def group_of(concurrency: int) -> int:
+    """The jobs of a group in a lane of so many slots, so that they are as many whole groups: four of them, so that worker, Redis and PostgreSQL
+    each have one in hand while the next one gathers, or fewer where they would be smaller than fifty, and cost more than they gain."""  # noqa: D205, D209 - one thought
+    groups = max(_whole(concurrency, MOST_TOGETHER), min(_GROUPS, _whole(concurrency, _ENOUGH_TOGETHER)))
+    return _whole(concurrency, groups)
+
+
+def _whole(total: int, part: int) -> int:
+    return -(-total // part)
+
+
 class Lane:
     """One queue's slots in this worker.
 
@@ -57,7 +72,7 @@ class Lane:
     ) -> None:
         self.queue = queue
         self.concurrency = concurrency
-        self.together = -(-concurrency // -(-concurrency // MOST_TOGETHER))
+        self.together = group_of(concurrency)
         self._limit = limit
         self._engine = engine
         self._begin = begin

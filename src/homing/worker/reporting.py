@@ -69,16 +69,16 @@ class Reporter:
                 log_context.reset(token)
             return
         wall = self._clock.now().timestamp()
-        lines: dict[Mould, list[Mapping[str, object]]] = defaultdict(list)
+        groups: dict[tuple[str, str, str, float], list[Plain]] = defaultdict(list)
         for each in done:
-            lines[self._mould(each)].append(_line(each, now - each.slot.started, wall))
-        for mould, alike in lines.items():
-            writer.write(mould, alike)
+            job = each.run.job
+            groups[job.lease.queue, job.name, each.run.consumer, each.slot.started].append(each)
+        for (queue, name, consumer, started), group in groups.items():
+            mould = self._mould((queue, name, consumer), group[0])
+            writer.write(mould, _lines(consumer, group, now - started, wall))
 
-    def _mould(self, plain: Plain) -> Mould:
+    def _mould(self, alike: tuple[str, str, str], plain: Plain) -> Mould:
         """What the lines of runs like this one share."""
-        job = plain.run.job
-        alike = (job.lease.queue, job.name, plain.run.consumer)
         mould = self._moulds.get(alike)
         if mould is None:
             if len(self._moulds) == _MOST_MOULDS:  # names of jobs are anybody's
@@ -106,21 +106,27 @@ class Reporter:
         log.handle(record)
 
 
-def _line(plain: Plain, seconds: float, wall: float) -> Mapping[str, object]:
-    """As `report` makes it."""
-    run, job, held = plain.run, plain.run.job, plain.finished.held
-    age_seconds = wall - job.timestamp_ms / 1000
-    lost = "" if held is Held.HELD else f" (lease {held.value})"
-    attempt = job.attempt
-    return {
-        "message": f"{run.consumer} completed in {seconds:.3f} s, age {age_seconds:.3f} s, attempt {attempt}{lost}",
-        "job_id": job.lease.job_id,
-        "attempt": attempt,
-        "trace_id": run.trace_id,
-        "event_id": run.event_id,
-        "outcome": "completed",
-        "duration_s": round(seconds, 6),
-        "age_s": round(age_seconds, 3),
-        "stalls": job.stalls,
-        "starts": job.starts,
-    }
+def _lines(consumer: str, group: Sequence[Plain], seconds: float, wall: float) -> list[Mapping[str, object]]:
+    """As `report` makes them, of runs of one handler that were claimed together."""
+    took, duration = f"{consumer} completed in {seconds:.3f} s, age ", round(seconds, 6)
+    lines: list[Mapping[str, object]] = []
+    for each in group:
+        run, job, held = each.run, each.run.job, each.finished.held
+        age_seconds = wall - job.timestamp_ms / 1000
+        lost = "" if held is Held.HELD else f" (lease {held.value})"
+        attempt = job.attempt
+        lines.append(
+            {
+                "message": f"{took}{age_seconds:.3f} s, attempt {attempt}{lost}",
+                "job_id": job.lease.job_id,
+                "attempt": attempt,
+                "trace_id": run.trace_id,
+                "event_id": run.event_id,
+                "outcome": "completed",
+                "duration_s": duration,
+                "age_s": round(age_seconds, 3),
+                "stalls": job.stalls,
+                "starts": job.starts,
+            }
+        )
+    return lines
