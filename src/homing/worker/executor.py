@@ -210,13 +210,14 @@ class Executor:
             self._give_free([slot], [finished], wanted)
 
     def _leave(self, done: Sequence[Plain], wanted: Wanted | None) -> None:
-        """Say what came of plain runs that completed together."""
-        now = self._clock.monotonic()
-        try:
-            self._reporter.report_completed(done, now)
-            self._counter.count_completed(done, now)
-        finally:  # what was claimed with the ends must begin, even where a filter of the application's log fails
-            self._give_free([each.slot for each in done], [each.finished for each in done], wanted)
+        """Give back what plain runs that completed together held; what came of them is said in the next turn of the loop, so that the gate is
+        asked for their followers first. No line of a follower can come before it: its handler waits for the gate."""  # noqa: D205, D209 - one thought
+        asyncio.get_running_loop().call_soon(self._say, done, self._clock.monotonic())
+        self._give_free([each.slot for each in done], [each.finished for each in done], wanted)
+
+    def _say(self, done: Sequence[Plain], now: float) -> None:
+        self._reporter.report_completed(done, now)
+        self._counter.count_completed(done, now)
 
     def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
         queue = slots[0].owner.queue
