@@ -36,6 +36,7 @@ STEP_SECONDS = 60.0
 COUNTED_JOBS = 1000
 MODES = {
     "foreign": "jobs of other producers, at least once",
+    "limited": "the same, with a limit that never binds",
     "plain": "deliveries, at least once",
     "once": "deliveries, with Transaction",
 }
@@ -112,11 +113,15 @@ def node(step: str, jobs: int, redis_url: str) -> list[str]:
     return ["node", str(script), str(FOLDER), step, str(jobs), redis_url]
 
 
+def _first_step(mode: str) -> str:
+    return "add" if mode in ("foreign", "limited") else "relay"
+
+
 def play_round(stage: Stage, scores: Scores, log: Path, *, with_node: bool) -> None:
     """Everybody once."""
     for mode in MODES:
         stage.clear()
-        first = "add" if mode == "foreign" else "relay"
+        first = _first_step(mode)
         jobs = stage.jobs // 8 if mode == "once" else stage.jobs
         for step in (first, "drain"):
             command = homing(step, mode, jobs, stage.database_url, stage.redis_url)
@@ -132,7 +137,7 @@ def play_round(stage: Stage, scores: Scores, log: Path, *, with_node: bool) -> N
 
 async def count_costs(stage: Stage, mode: str, log: Path) -> str:
     """What a drained job asks of both servers, counted by proxies; commands inside scripts cost no round trip and do not count."""
-    first = "add" if mode == "foreign" else "relay"
+    first = _first_step(mode)
     prepare = homing(first, mode, COUNTED_JOBS, stage.database_url, stage.redis_url)
     await asyncio.to_thread(run_step, prepare, log)
     port = int(stage.redis_url.rpartition(":")[2].partition("/")[0])
@@ -223,6 +228,8 @@ def measure(stage: Stage, rounds: int, log: Path, bullmq: str | None) -> None:
     relay, add = scores.rate("relay plain", "relay once"), scores.rate("add foreign")
     print(compare("bulk add:", scores, "add"))
     print(f"relay: ours={_number(relay)} ratio_add={_ratio(relay, add)}")
+    limited, free = scores.rate("drain limited"), scores.rate("drain foreign")
+    print(f"limit: ours={_number(limited)} ratio_free={_ratio(limited, free)}")
     print(f"memory: {scores.line('drain foreign').rsplit('job', 1)[1].strip()}, the worker after its drain")
     print(compare("bench: drain", scores, "drain"))
 

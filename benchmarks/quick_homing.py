@@ -2,8 +2,9 @@
 
     python -m benchmarks.quick_homing add|relay|drain <mode> <jobs> <database url> <redis url>
 
-Modes: `foreign` (jobs that no relay made, handler at least once), `plain` (deliveries, at least once), `once` (deliveries with
-`Transaction`). Lines are logged as a worker does by default: one a run, as JSON, to stderr.
+Modes: `foreign` (jobs that no relay made, handler at least once), `limited` (the same on a queue with a limit that never binds),
+`plain` (deliveries, at least once), `once` (deliveries with `Transaction`). Lines are logged as a worker does by default: one a run, as
+JSON, to stderr.
 """
 
 import asyncio
@@ -12,13 +13,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from uuid import uuid4
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 from benchmarks.quick_meter import Meter, Watch, report
-from homing import Event, Homing, Provider, Transaction, record
+from homing import Event, Homing, Provider, RateLimit, Transaction, record
 from homing.config.logs import configure_logging
 from homing.config.settings import Settings
 from homing.events.codec import dump_json
@@ -36,6 +38,7 @@ from homing.worker import Worker
 CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "400"))
 """It drains fastest with this one: four whole groups."""
 CONNECTIONS, ONCE_CONCURRENCY = 16, 100
+NEVER_BINDS = RateLimit(10**9, per=timedelta(seconds=1))
 PAGE = 500
 
 
@@ -58,7 +61,11 @@ class Once(Event, topic="bench.once", unrouted=True):
 def bench_app(meter: Meter, settings: Settings, mode: str) -> Homing:
     """An app of one handler that does nothing but count."""
     app = Homing("bench")
-    queue = app.queue("bench", concurrency=ONCE_CONCURRENCY if mode == "once" else CONCURRENCY)
+    queue = app.queue(
+        "bench",
+        concurrency=ONCE_CONCURRENCY if mode == "once" else CONCURRENCY,
+        limit=NEVER_BINDS if mode == "limited" else None,
+    )
     if mode == "once":
 
         @queue.handler("job", on=Once)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from contextvars import ContextVar
 from datetime import timedelta
 from uuid import uuid4
@@ -122,3 +123,28 @@ async def test_a_full_disk_repeats_no_effect(settings: Settings, caplog: pytest.
 
         await until(all_ended)
     assert sorted(runs) == [0, 1]
+
+
+async def test_the_line_of_a_run_stands_before_those_of_the_next(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is written after the gate was asked for the next job, and before that one's handler can say anything."""
+    app = Homing("plain")
+
+    @app.queue("mail", concurrency=1).handler("ping", on=Pinged, at_least_once=True)
+    async def ping(event: Pinged) -> None:
+        logging.getLogger("app").info("handling %d", event.number)
+
+    caplog.set_level(logging.INFO)
+    engine = RedisEngine(settings.redis_dsn, prefix=settings.prefix or "")
+    await engine.open()
+    await engine.add("mail", [job(number) for number in range(10)])
+
+    async def are_done() -> bool:
+        return (await engine.counts("mail")).completed == 10
+
+    async with running(app, settings, relay=False):
+        await until(are_done)
+    await engine.close()
+    said = [message for message in caplog.messages if message.startswith(("handling", "plain.ping completed"))]
+    assert [message.split()[0] for message in said] == ["handling", "plain.ping"] * 10

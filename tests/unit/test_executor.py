@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock, Mock, patch
 from uuid import UUID
 
 import pytest
@@ -90,6 +90,8 @@ class Surrounded:
         self.caller.begin.side_effect = lambda run, context, on_end: on_end(Returned("null"))
         self.judge.judge = AsyncMock(return_value=GivenBack("the worker stops"))
         release = AsyncMock(return_value=Held.HELD)
+        no_ledger: Any = SimpleNamespace(clock_offset_seconds=0.0)
+        self.counter = RunCounter(Metrics("test"), SystemClock(), no_ledger)
         self.executor = Executor(
             engine=cast("Any", SimpleNamespace(complete=complete, release=release)),
             catalogue=Catalogue(app.handlers),
@@ -101,7 +103,7 @@ class Surrounded:
             leases=self.leases,
             ledger_id=EVENT,
             clock=SystemClock(),
-            counter=RunCounter(Metrics("test"), SystemClock(), cast("Any", SimpleNamespace(clock_offset_seconds=0.0))),
+            counter=self.counter,
             spans=spans,
             ticker=cast("Any", SimpleNamespace(follow=AsyncMock(side_effect=lambda job: job))),
             on_interrupted=Mock(),
@@ -156,8 +158,12 @@ def broken_log() -> Iterator[None]:
 
 @pytest.mark.usefixtures("broken_log")
 async def test_what_was_claimed_with_an_end_begins_although_its_line_failed() -> None:
-    """The answers of the engine carry the next jobs: nobody else will begin them."""
-    spans = Mock()
+    """The answers of the engine carry the next jobs: nobody else will begin them. The runs are counted, and the failure is the loop's to tell."""
+    spans, told = Mock(), list[object]()
     spans.start.return_value = None
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    assert await Surrounded(spans).run(job(1), job(2)) == [Finished(Held.HELD, Idle())] * 2
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    around = Surrounded(spans)
+    with patch.object(around.counter, "count_completed") as counted:
+        assert await around.run(job(1), job(2)) == [Finished(Held.HELD, Idle())] * 2
+        await until(lambda: sum(len(call.args[0]) for call in counted.call_args_list) == 2)
+    assert [str(each) for each in told] == ["no such field"] * counted.call_count

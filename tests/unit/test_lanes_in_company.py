@@ -37,6 +37,7 @@ def lane_of(concurrency: int) -> tuple[Lane, list[str]]:
 async def test_a_whole_group_that_came_back_is_followed_at_once(
     concurrency: int, running: int, back: int, *, waiting: bool, looks: bool
 ) -> None:
+    """Parts of one, and a lonely job, bring no claim: what comes after them comes with their end."""
     lane, told = lane_of(concurrency)
     lane.running = running
     lane.returned(back, waiting=waiting)

@@ -216,8 +216,10 @@ class Executor:
         self._give_free([each.slot for each in done], [each.finished for each in done], wanted)
 
     def _say(self, done: Sequence[Plain], now: float) -> None:
-        self._reporter.report_completed(done, now)
-        self._counter.count_completed(done, now)
+        try:
+            self._reporter.report_completed(done, now)
+        finally:  # a filter of the application's log may fail, and the runs count all the same
+            self._counter.count_completed(done, now)
 
     def _spawn(self, work: Coroutine[Any, Any, None], slots: Sequence[Slot]) -> None:
         queue = slots[0].owner.queue
