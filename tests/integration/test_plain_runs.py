@@ -146,5 +146,5 @@ async def test_the_line_of_a_run_stands_before_those_of_the_next(
     async with running(app, settings, relay=False):
         await until(are_done)
     await engine.close()
-    said = [message for message in caplog.messages if message.startswith(("handling", "plain.ping completed"))]
-    assert [message.split()[0] for message in said] == ["handling", "plain.ping"] * 10
+    said = [message for message in caplog.messages if message.startswith(("handling", "mail.ping completed"))]
+    assert [message.split()[0] for message in said] == ["handling", "mail.ping"] * 10
