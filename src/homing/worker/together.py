@@ -237,7 +237,7 @@ class Together:
         return self._leave_for_others(owner, done, wanted) if done else []
 
     def _leave_for_others(self, owner: Owner, done: Sequence[Plain], wanted: Wanted | None) -> list[Plain]:
-        """Give back what is done; what was claimed in its place, which begins even where saying what came of the others fails."""
+        """Give back what is done; what was claimed in its place, which begins even where giving back the others fails."""
         followers: list[Plain] = []
         self._followers = followers
         try:
