@@ -89,7 +89,9 @@ async def test_gone_job_is_dispatched_again(settings: Settings) -> None:
 
         await until(back, what="the job is back")
         assert system.relay is not None
-        assert system.relay.sweep.redispatched == 1
+        sweep = system.relay.sweep
+        await until(lambda: sweep.redispatched > 0, what="it is counted, once all that was gone is back")
+        assert sweep.redispatched == 1
     await run_to_the_end(settings, seen)
 
 
